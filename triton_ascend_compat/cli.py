@@ -1,0 +1,38 @@
+"""The command line: a click group whose subcommands are imported only when they are used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Optional
+
+import click
+
+from triton_ascend_compat._version import __version__
+
+#: Subcommand name -> module that defines it as `command`. Add a line here to add a subcommand.
+COMMANDS = {
+    "status": "triton_ascend_compat.commands.status",
+    "demo": "triton_ascend_compat.commands.demo",
+    "run": "triton_ascend_compat.commands.run",
+}
+
+
+class _LazyGroup(click.Group):
+    """Imports a subcommand's module when it is asked for, so that `run` need not load what `demo` uses."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> Optional[click.Command]:
+        module = COMMANDS.get(cmd_name)
+        if module is None:
+            return None
+        command = importlib.import_module(module).command
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="triton-ascend-compat")
+def main() -> None:
+    """Compatibility layer over Triton on Ascend NPUs: see what it does here, try it, run under it."""
