@@ -29,7 +29,7 @@ __all__ = [
 # Everything below is imported when it is used: the start-up path imports this package.
 
 
-def enable(strict: Optional[bool] = None) -> Status:
+def enable(strict: bool | None = None) -> Status:
     """Switch the shim on in this process; twice is once.
 
     Args:
