@@ -7,7 +7,7 @@ out and delivered as options, so that the compile no longer dies with
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any
 
 from triton_ascend_compat._version import __version__
 
