@@ -1,0 +1,79 @@
+"""A thin compatibility layer over Triton on Huawei Ascend NPUs.
+
+Compile options of triton-ascend that a frontend leaves among a kernel's compile-time constants are taken
+out and delivered as options, so that the compile no longer dies with
+`ValueError: 'auto_blockify_size' is not in list`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Optional
+
+from triton_ascend_compat._version import __version__
+
+if TYPE_CHECKING:
+    from triton_ascend_compat.errors import AbsentOptionWarning, CompatError, CompileOptionError
+    from triton_ascend_compat.state import Status
+
+__all__ = [
+    "AbsentOptionWarning",
+    "CompatError",
+    "CompileOptionError",
+    "Status",
+    "__version__",
+    "disable",
+    "enable",
+    "status",
+]
+
+# Everything below is imported when it is used: the start-up path imports this package.
+
+
+def enable(strict: Optional[bool] = None) -> Status:
+    """Switch the shim on in this process; twice is once.
+
+    Args:
+        strict: make a compile option that this triton-ascend does not have an error instead of a warning.
+            None asks the environment variable TRITON_ASCEND_COMPAT_STRICT.
+
+    Returns:
+        The status afterwards. A Triton that delivers such options itself needs no shim: it stands down.
+
+    Raises:
+        CompatError: Triton is absent or has a shape that the shim does not know.
+    """
+    from triton_ascend_compat import installer
+
+    installer.install(strict)
+    return status()
+
+
+def disable() -> Status:
+    """Switch the shim off in this process and put back exactly what was there.
+
+    A wrapper that somebody else put on top of ours is left alone: ours goes inert below it, and the
+    returned status says so.
+    """
+    from triton_ascend_compat import installer
+
+    installer.uninstall()
+    return status()
+
+
+def status() -> Status:
+    """What the shim does in this process and why; imports nothing and changes nothing."""
+    from triton_ascend_compat import state
+
+    return state.current()
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("AbsentOptionWarning", "CompatError", "CompileOptionError"):
+        from triton_ascend_compat import errors
+
+        return getattr(errors, name)
+    if name == "Status":
+        from triton_ascend_compat.state import Status
+
+        return Status
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

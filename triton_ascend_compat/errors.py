@@ -1,0 +1,68 @@
+"""The error and the warning that the shim raises.
+
+`CompileOptionError` is built on the error classes of the installed Triton, so it is made when it is first
+asked for: importing this module must not import Triton.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["AbsentOptionWarning", "CompatError", "CompileOptionError"]
+
+
+class CompatError(RuntimeError):
+    """The shim cannot be switched on here; the message says what was expected and what was found."""
+
+
+class AbsentOptionWarning(UserWarning):
+    """A compile option that other triton-ascend releases have was left out of a compile."""
+
+
+if TYPE_CHECKING:
+
+    class CompileOptionError(ValueError):
+        """A key among a kernel's constants is no compile option, or its value does not fit."""
+
+        keys: tuple[str, ...]
+
+        def __init__(self, message: str, keys: tuple[str, ...] = ()) -> None: ...
+
+
+def _make_compile_option_error() -> type:
+    """The class, on the bases that the tuners in use skip.
+
+    Triton's and triton-ascend's autotuners, torch Inductor's and torch_npu's all skip a candidate that
+    raises OutOfResources; CompilationError and ValueError serve those who catch more narrowly (read in
+    triton 3.2-3.9, triton-ascend 3.2.0, torch 2.6-2.14, torch_npu 2.13.0).
+    """
+    from triton.compiler.errors import CompilationError
+    from triton.runtime.errors import OutOfResources
+
+    class CompileOptionError(OutOfResources, CompilationError, ValueError):  # type: ignore[misc]
+        """A key among a kernel's constants is no compile option, or its value does not fit."""
+
+        def __init__(self, message: str, keys: tuple[str, ...] = ()) -> None:
+            # The bases' constructors want a resource and an AST node; handlers read these attributes.
+            Exception.__init__(self, message)
+            self.message = self.error_message = message
+            self.keys = keys
+            self.required = self.limit = 0
+            self.name = "compile option"
+            self.src = self.node = None
+
+        def __str__(self) -> str:
+            return str(self.message)
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            return type(self), (self.message, self.keys)
+
+    CompileOptionError.__module__ = __name__
+    CompileOptionError.__qualname__ = "CompileOptionError"
+    return CompileOptionError
+
+
+def __getattr__(name: str) -> Any:
+    if name != "CompileOptionError":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return globals().setdefault(name, _make_compile_option_error())
