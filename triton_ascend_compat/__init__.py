@@ -7,7 +7,7 @@ out and delivered as options, so that the compile no longer dies with
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any
 
 from triton_ascend_compat._version import __version__
 
@@ -29,7 +29,7 @@ __all__ = [
 # Everything below is imported when it is used: the start-up path imports this package.
 
 
-def enable(strict: Optional[bool] = None) -> Status:
+def enable(strict: bool | None = None) -> Status:
     """Switch the shim on in this process; twice is once.
 
     Args:

@@ -7,7 +7,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional
 
 
 @dataclass(frozen=True)
@@ -19,12 +18,12 @@ class KnownOption:
     """
 
     name: str
-    type: Optional[str]
+    type: str | None
     releases: tuple[str, ...]
     retired: tuple[str, ...]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def known_options() -> Mapping[str, KnownOption]:
     """Every option that some public triton-ascend release or branch has had, by name.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
 
 class Outcome(str, Enum):
@@ -35,7 +35,7 @@ class KeyEvent:
     value: Any
     outcome: Outcome
     reason: str
-    location: Optional[str] = None
+    location: str | None = None
 
 
 Listener = Callable[[KeyEvent], None]

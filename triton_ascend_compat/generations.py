@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 from triton_ascend_compat.errors import CompatError
 
@@ -85,14 +85,14 @@ def ast_to_ttir_bindings() -> list[tuple[Any, str]]:
     return bindings
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _any_npu_target() -> Any:
     from triton.backends.compiler import GPUTarget
 
     return GPUTarget(NPU, "", 0)
 
 
-def npu_backend_class() -> Optional[type]:
+def npu_backend_class() -> type | None:
     """The class of the backend that compiles for target npu; None where there is none.
 
     Asked from Triton's own registry: triton-ascend 3.2.0 loads its backend module twice, and the copy
@@ -114,7 +114,7 @@ class Caller(NamedTuple):
     options: Mapping[str, Any]
 
 
-def visible_caller(frame: Optional[FrameType]) -> Caller:
+def visible_caller(frame: FrameType | None) -> Caller:
     """The nearest caller, from `frame` up, that shows the target it compiles for.
 
     No argument carries the target to `ASTSource.parse_options`, and a class method is all that references
@@ -157,7 +157,7 @@ def delivers_leaked_options(generation: Generation, option: str) -> bool:
         return False
 
 
-def kernel_location(fn: Any) -> Optional[str]:
+def kernel_location(fn: Any) -> str | None:
     """`file:line` of the kernel `fn`, or None where it has no Python source."""
     code = getattr(getattr(fn, "fn", None), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else None

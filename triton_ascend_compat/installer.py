@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
 from triton_ascend_compat import generations, settings
 from triton_ascend_compat.errors import CompatError
@@ -22,7 +22,7 @@ class Entry:
 
     owner: Any
     name: str
-    original: Optional[Callable[..., Any]]
+    original: Callable[..., Any] | None
     wrapper: Callable[..., Any]
 
     @property
@@ -35,7 +35,7 @@ class _State:
     """What is installed in this process. `reason` says in one sentence why it is on or off."""
 
     def __init__(self) -> None:
-        self.shim: Optional[SourceShim] = None
+        self.shim: SourceShim | None = None
         self.ledger: list[Entry] = []
         self.reason = "not switched on"
         self.stood_down = False
@@ -44,7 +44,7 @@ class _State:
 _state = _State()
 
 
-def install(strict: Optional[bool] = None) -> None:
+def install(strict: bool | None = None) -> None:
     """Switch the shim on. Twice is once.
 
     Args:
@@ -148,7 +148,7 @@ def _take_off(entry: Entry) -> bool:
     return True
 
 
-def active_shim() -> Optional[SourceShim]:
+def active_shim() -> SourceShim | None:
     """The shim that is on in this process; None where none is."""
     return _state.shim if _state.shim is not None and _state.shim.on else None
 

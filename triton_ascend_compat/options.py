@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import inspect
 import sys
-from typing import Any, Optional
+from typing import Any
 
 from triton_ascend_compat.plan import InstalledOptions
 
@@ -19,8 +19,8 @@ _RETIRED_HOME = "triton.backends.ascend.utils"
 _ANY_ARCH = "Ascend910B2"
 
 
-@functools.lru_cache(maxsize=None)
-def installed_options(backend_class: type) -> Optional[InstalledOptions]:
+@functools.cache
+def installed_options(backend_class: type) -> InstalledOptions | None:
     """The options that `backend_class` (a Triton backend for target npu) builds; None where it tells none.
 
     A public `init` field of the options dataclass is an option. A derived field (`init=False`) is never a

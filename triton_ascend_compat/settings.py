@@ -21,7 +21,7 @@ def strict_from_environment() -> bool:
     return os.environ.get(STRICT_VARIABLE, "").strip().lower() in ("1", "true", "yes", "on")
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def logger() -> logging.Logger:
     """The package's logger. TRITON_ASCEND_COMPAT_LOG=debug|info|warning|error gives it a handler on stderr.
 

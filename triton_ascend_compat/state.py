@@ -6,7 +6,7 @@ import dataclasses
 import os
 import sys
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 from triton_ascend_compat import generations, installer
 from triton_ascend_compat.errors import CompatError
@@ -38,14 +38,14 @@ class Status:
     needed: bool
     reason: str
     strict: bool
-    triton: Optional[str]
-    triton_path: Optional[str]
-    generation: Optional[str]
-    backend: Optional[str]
+    triton: str | None
+    triton_path: str | None
+    generation: str | None
+    backend: str | None
     options: int
     retired: int
     wrapped: tuple[str, ...]
-    plugin: Optional[str]
+    plugin: str | None
 
     def as_dict(self) -> dict[str, Any]:
         """For `json.dumps`."""
