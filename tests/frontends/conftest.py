@@ -25,13 +25,23 @@ LINE = os.environ.get("TRITON_ASCEND_COMPAT_LINE")
 collect_ignore_glob = [] if LINE else ["test_*.py"]
 
 #: Distributions whose versions stand in the matrix.
-DISTRIBUTIONS = ("triton", "triton-ascend", "torch", "torch_npu", "triton-runner", "tritonparse", "jax-triton")
+DISTRIBUTIONS = (
+    "triton",
+    "triton-ascend",
+    "torch",
+    "torch_npu",
+    "triton-runner",
+    "tritonparse",
+    "jax-triton",
+)
 
 _scratch = Path(tempfile.mkdtemp(prefix="frontends-"))
 if LINE:
     # Before anything imports Triton or torch: nothing may land in the home directory.
     for variable in ("TRITON_CACHE_DIR", "TRITON_DUMP_DIR", "TRITON_HOME", "TORCHINDUCTOR_CACHE_DIR"):
         os.environ[variable] = str(_scratch / variable.lower())
+    # Triton 3.9 warns at every cuda compile that the default will change.
+    os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -12,7 +12,9 @@ def add_one(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def named_like_options(x_ptr, out_ptr, n, BLOCK: tl.constexpr, multibuffer: tl.constexpr, num_warps: tl.constexpr):
+def named_like_options(
+    x_ptr, out_ptr, n, BLOCK: tl.constexpr, multibuffer: tl.constexpr, num_warps: tl.constexpr
+):
     """Has real parameters that are called like compile options."""
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = offsets < n

@@ -67,7 +67,9 @@ def missing(users: Iterable[Path], providers: Iterable[Path]) -> tuple[set[str],
     users = list(users)
     provided = list(providers)
     present = {path.name for path in [*users, *provided]}
-    libraries = {name for user in users for name in _needed(user) if name not in present and not _is_found(name)}
+    libraries = {
+        name for user in users for name in _needed(user) if name not in present and not _is_found(name)
+    }
     undefined: set[str] = set()
     defined: set[str] = set()
     for user in users:

@@ -105,9 +105,11 @@ def active_npu_driver() -> Iterator[Any]:
     """Make the stand-in's driver the active one, for code that compiles without naming a target."""
     from triton.runtime.driver import driver
 
-    before = driver._active if hasattr(driver, "_active") else driver.active
+    # The attribute behind the property of Triton 3.5 and later; the property would look for a device.
+    name = "_active" if hasattr(driver, "_active") else "active"
+    before = getattr(driver, name)
     driver.set_active(backends["ascend"].driver())
     try:
         yield driver.active
     finally:
-        driver.set_active(before) if before is not None else driver.reset_active()
+        setattr(driver, name, before)

@@ -119,7 +119,9 @@ def test_three_candidates(request):
 
 @proves("3: absent here, known elsewhere")
 def test_absent_option(request):
-    absent = {"3.2.0": "auto_blockify_size", "3.2.1": "bisheng_options", "late-2026": "force_simt_template"}[SHAPE]
+    absent = {"3.2.0": "auto_blockify_size", "3.2.1": "bisheng_options", "late-2026": "force_simt_template"}[
+        SHAPE
+    ]
     value = 2 if absent == "auto_blockify_size" else "x" if absent == "bisheng_options" else True
     assert outcome(compile_npu, {absent: value}) == (ValueError, f"'{absent}' is not in list")
     shim = request.getfixturevalue("shim")
@@ -168,7 +170,9 @@ def test_unknown_key(request):
 def test_leaked_value_wins(shim, caplog, whole):
     from triton.compiler import make_backend
 
-    asked = make_backend(NPU).parse_options({"multibuffer": True}).__dict__ if whole else {"multibuffer": True}
+    asked = (
+        make_backend(NPU).parse_options({"multibuffer": True}).__dict__ if whole else {"multibuffer": True}
+    )
     asked = dict(asked)
     with caplog.at_level(logging.INFO, "triton_ascend_compat"):
         kernel = compile_npu({"multibuffer": False}, options=asked)
@@ -337,7 +341,9 @@ class OwnIR(ASTSource):
 
 
 @proves("8: every way in")
-@pytest.mark.parametrize("cls", [Plain, OwnOptions, OwnOptionsAsked, OwnInit, OwnIR], ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize(
+    "cls", [Plain, OwnOptions, OwnOptionsAsked, OwnInit, OwnIR], ids=lambda cls: cls.__name__
+)
 def test_subclasses(cls, request):
     leaky = {**REAL_ONLY, "multibuffer": False}
 
@@ -389,8 +395,15 @@ def test_threads(shim):
         thread.start()
     for thread in threads:
         thread.join()
-    assert {size: k.metadata.num_warps for size, k in results.items()} == {size: size for size in (1, 2, 4, 8)}
-    assert {size: k.metadata.multibuffer for size, k in results.items()} == {1: False, 2: False, 4: False, 8: True}
+    assert {size: k.metadata.num_warps for size, k in results.items()} == {
+        size: size for size in (1, 2, 4, 8)
+    }
+    assert {size: k.metadata.multibuffer for size, k in results.items()} == {
+        1: False,
+        2: False,
+        4: False,
+        8: True,
+    }
 
 
 # Rules 9 and 10
@@ -402,7 +415,10 @@ def test_identity_and_signatures(request):
         return (
             triton.compiler.ASTSource is triton.compiler.compiler.ASTSource is ASTSource,
             ASTSource.__name__,
-            [str(inspect.signature(getattr(ASTSource, name))) for name in ("__init__", "make_ir", "parse_options")],
+            [
+                str(inspect.signature(getattr(ASTSource, name)))
+                for name in ("__init__", "make_ir", "parse_options")
+            ],
             len(inspect.signature(make_source(REAL_ONLY).make_ir).parameters),
             str(inspect.signature(triton.compile)),
             triton.compile is compile_taken_early,

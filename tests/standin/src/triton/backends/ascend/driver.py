@@ -23,7 +23,11 @@ class _Utils:
 
         handles = (None, object(), 0, 0)
         # Triton 3.4 and later ask for the largest number of threads too.
-        return (*handles, 1 << 20) if "n_max_threads" in CompiledKernel._init_handles.__code__.co_names else handles
+        return (
+            (*handles, 1 << 20)
+            if "n_max_threads" in CompiledKernel._init_handles.__code__.co_names
+            else handles
+        )
 
     def unload_module(self, module):
         pass
