@@ -1,15 +1,15 @@
 """Stand-in for the compiler side of the Ascend backend: see tests/standin/README.md.
 
-The options classes stand in this module, as in triton-ascend: Triton 3.2 and 3.3 load it as a module that is in
-no `sys.modules`, which is part of what is to be tested. (For the same reason: no postponed annotations here,
-`dataclasses` looks their module up.)
+The options classes stand in this module, as in triton-ascend: Triton 3.2 and 3.3 load it as a module that
+is not in `sys.modules`, which is part of what is to be tested. (For the same reason there are no postponed
+annotations here: `dataclasses` looks their module up.)
 """
 
 import hashlib
 import os
 import warnings
 from dataclasses import InitVar, dataclass, field, fields
-from typing import Optional, Tuple
+from typing import Optional
 
 from triton._C.libtriton import ir, passes
 from triton.backends.compiler import BaseBackend
@@ -30,11 +30,11 @@ class _CommonOptions:
     maxnreg: Optional[int] = None
     enable_fp_fusion: bool = True
     launch_cooperative_grid: bool = False
-    supported_fp8_dtypes: Tuple[str, ...] = ("fp8e5",)
-    deprecated_fp8_dtypes: Tuple[str, ...] = ()
-    deprecated_fp8_dot_operand_dtypes: Tuple[str, ...] = ()
+    supported_fp8_dtypes: tuple[str, ...] = ("fp8e5",)
+    deprecated_fp8_dtypes: tuple[str, ...] = ()
+    deprecated_fp8_dot_operand_dtypes: tuple[str, ...] = ()
     default_dot_input_precision: str = "ieee"
-    allowed_dot_input_precisions: Tuple[str, ...] = ("ieee", "hf32")
+    allowed_dot_input_precisions: tuple[str, ...] = ("ieee", "hf32")
     max_num_imprecise_acc_default: int = 0
     extern_libs: Optional[dict] = None
     instrumentation_mode: str = ""
