@@ -199,7 +199,8 @@ class TestAbsentHere:
         clean = compile(source(BLOCK), target=npu.target)
         with pytest.warns(AbsentOptionWarning) as caught:
             kernels = [
-                compile(source({**BLOCK, "auto_blockify_size": size}), target=npu.target) for size in (2, 4, 8)
+                compile(source({**BLOCK, "auto_blockify_size": size}), target=npu.target)
+                for size in (2, 4, 8)
             ]
         assert len(caught) == 1
         message = str(caught[0].message)
@@ -278,7 +279,7 @@ class TestHandsOff:
     def test_a_source_tried_for_cpu_first_still_compiles_for_npu(self, shim, npu):
         constants = {**BLOCK, "multibuffer": False}
         src = source(constants)
-        with pytest.raises(ValueError, match="^'multibuffer' is not in list$"):
+        with pytest.raises(ValueError, match=r"^'multibuffer' is not in list$"):
             compile(src, target=GPUTarget("cpu", "generic", 0))
         assert src.constants is constants
         assert compile(src, target=npu.target).metadata.multibuffer is False

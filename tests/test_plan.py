@@ -29,8 +29,8 @@ def decide(constants, parameters=PARAMETERS, installed=INSTALLED, known=KNOWN):
     return plan.decide(constants, parameters, installed, known)
 
 
-class constexpr:  # noqa: N801 - the decision knows tl.constexpr by its name, so as not to import it
-    """Stand-in for tl.constexpr."""
+class constexpr:
+    """Stand-in for tl.constexpr, which the decision knows by its name so as not to import it."""
 
     def __init__(self, value):
         self.value = value
@@ -102,7 +102,13 @@ def test_plain_value(value, plain):
 
 def test_numpy_scalars_become_plain():
     numpy = pytest.importorskip("numpy")
-    for value in (numpy.int64(3), numpy.float32(0.5), numpy.bool_(True), numpy.array(3), constexpr(numpy.int8(3))):
+    for value in (
+        numpy.int64(3),
+        numpy.float32(0.5),
+        numpy.bool_(True),
+        numpy.array(3),
+        constexpr(numpy.int8(3)),
+    ):
         assert type(plan.plain_value(value)) in (int, float, bool)
     array = numpy.zeros(2)
     assert plan.plain_value(array) is array
@@ -174,7 +180,8 @@ def test_the_decision_needs_no_triton():
         "import sys; sys.modules['triton'] = None; sys.modules['torch'] = None\n"
         "from triton_ascend_compat import plan\n"
         "from triton_ascend_compat.catalog import known_options\n"
-        "d = plan.decide({'multibuffer': True}, (), plan.InstalledOptions({'multibuffer': 'bool'}), known_options())\n"
+        "installed = plan.InstalledOptions({'multibuffer': 'bool'})\n"
+        "d = plan.decide({'multibuffer': True}, (), installed, known_options())\n"
         "assert d.options == {'multibuffer': True}, d\n"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", program], check=True)

@@ -59,7 +59,7 @@ def current() -> Status:
     generation = backend = installed = None
     if triton is not None:
         try:
-            generation = generations.detect().label
+            generation = (shim.generation if shim is not None else generations.detect()).label
         except CompatError as error:
             generation = str(error)
         else:
