@@ -10,9 +10,8 @@ import functools
 import inspect
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 from triton_ascend_compat.errors import CompatError
 
@@ -23,9 +22,8 @@ NPU = "npu"
 _FRAMES_TO_LOOK_AT = 6
 
 
-@dataclass(frozen=True)
 class Generation:
-    """The shape of the installed Triton.
+    """The shape of the installed Triton. (No dataclass: making one costs the start-up path a millisecond.)
 
     Attributes:
         source_class: `triton.compiler.compiler.ASTSource`.
@@ -35,9 +33,10 @@ class Generation:
             parameters (from 3.3 on), rather than the code generator.
     """
 
-    source_class: Any
-    constants_parameter: str
-    resolves_names_early: bool
+    def __init__(self, source_class: Any, constants_parameter: str, resolves_names_early: bool) -> None:
+        self.source_class = source_class
+        self.constants_parameter = constants_parameter
+        self.resolves_names_early = resolves_names_early
 
     @property
     def label(self) -> str:
@@ -127,16 +126,9 @@ def npu_backend_class() -> type | None:
     return None
 
 
-class Caller(NamedTuple):
-    """What the code that is compiling a source shows: its target (a GPUTarget) and the options that it was
-    given, or None and an empty mapping where it shows neither."""
-
-    target: Any
-    options: Mapping[str, Any]
-
-
-def visible_caller(frame: FrameType | None) -> Caller:
-    """The nearest caller, from `frame` up, that shows the target it compiles for.
+def visible_caller(frame: FrameType | None) -> tuple[Any, Mapping[str, Any]]:
+    """The target (a GPUTarget) that the nearest caller, from `frame` up, compiles for, and the options it was
+    given; None and an empty mapping where no caller shows a target.
 
     No argument carries the target to `ASTSource.parse_options`, and a class method is all that references
     taken before activation share. But whoever calls it has just made a backend for the target: Triton's
@@ -150,9 +142,9 @@ def visible_caller(frame: FrameType | None) -> Caller:
         for target in (getattr(local_names.get("backend"), "target", None), local_names.get("target")):
             if isinstance(getattr(target, "backend", None), str) and hasattr(target, "arch"):
                 options = local_names.get("options")
-                return Caller(target, options if isinstance(options, Mapping) else {})
+                return target, options if isinstance(options, Mapping) else {}
         frame = frame.f_back
-    return Caller(None, {})
+    return None, {}
 
 
 def raise_name_error(fn: Any, key: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from typing import Any, Callable
 
 from triton_ascend_compat import generations, settings
@@ -16,14 +15,16 @@ _PROBE_OPTION = "num_warps"
 _lock = threading.RLock()
 
 
-@dataclass(frozen=True)
 class Entry:
     """One wrapped attribute: where it is, what stood there (None where it was inherited), what we put."""
 
-    owner: Any
-    name: str
-    original: Callable[..., Any] | None
-    wrapper: Callable[..., Any]
+    def __init__(
+        self, owner: Any, name: str, original: Callable[..., Any] | None, wrapper: Callable[..., Any]
+    ) -> None:
+        self.owner = owner
+        self.name = name
+        self.original = original
+        self.wrapper = wrapper
 
     @property
     def label(self) -> str:
