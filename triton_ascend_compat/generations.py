@@ -17,6 +17,9 @@ from triton_ascend_compat.errors import CompatError
 
 NPU = "npu"
 
+#: The module that defines `ast_to_ttir`.
+CODE_GENERATOR = "triton.compiler.code_generator"
+
 #: How far up from `parse_options` or `ast_to_ttir` the caller that knows the target may stand:
 #: compile -> make_ir -> ast_to_ttir, with room for one wrapper of somebody else's in each gap.
 _FRAMES_TO_LOOK_AT = 6
@@ -61,9 +64,9 @@ def detect() -> Generation:
     for method in ("hash", "make_ir", "parse_options"):
         if not callable(getattr(ASTSource, method, None)):
             raise CompatError(f"expected a method ASTSource.{method}, found none")
-    code_generator = sys.modules.get("triton.compiler.code_generator")
-    if not callable(getattr(code_generator, "ast_to_ttir", None)):
-        raise CompatError("expected triton.compiler.code_generator.ast_to_ttir, found none")
+    code_generator = sys.modules.get(CODE_GENERATOR)
+    if code_generator is not None and not callable(getattr(code_generator, "ast_to_ttir", None)):
+        raise CompatError(f"expected {CODE_GENERATOR}.ast_to_ttir, found none")
     return Generation(ASTSource, name, resolves_names_early=name == "constexprs")
 
 
@@ -96,8 +99,11 @@ def _constants_parameter(source_class: Any) -> str:
 
 def ast_to_ttir_bindings() -> list[tuple[Any, str]]:
     """The modules that bind `ast_to_ttir`, as (module, name): the code generator's own, and, up to
-    Triton 3.4, the compiler module's, which `ASTSource.make_ir` looks up."""
-    code_generator = sys.modules["triton.compiler.code_generator"]
+    Triton 3.3, the compiler module's, which `ASTSource.make_ir` looks up. None while the code generator is
+    not imported: Triton 3.4 and later import it (100 ms) when the first source is compiled."""
+    code_generator = sys.modules.get(CODE_GENERATOR)
+    if code_generator is None:
+        return []
     compiler = sys.modules["triton.compiler.compiler"]
     bindings = [(code_generator, "ast_to_ttir")]
     if getattr(compiler, "ast_to_ttir", None) is code_generator.ast_to_ttir:
