@@ -6,12 +6,18 @@ removed costs one line instead of the traceback that `site` prints.
 environment is repeated here; in `triton_ascend_compat.pth` it comes first, before any import.
 """
 
+_failed = False
+
 
 def start() -> None:
-    """Hand over to the package if TRITON_PLUGIN is set; never raises."""
+    """Hand over to the package if TRITON_PLUGIN is set; never raises, and complains once.
+
+    In a virtual environment `site` processes the start-up files twice.
+    """
+    global _failed
     import os
 
-    if not os.environ.get("TRITON_PLUGIN"):
+    if _failed or not os.environ.get("TRITON_PLUGIN"):
         return
     try:
         from triton_ascend_compat import _startup
@@ -20,6 +26,7 @@ def start() -> None:
     except Exception as error:
         import sys
 
+        _failed = True
         if sys.stderr is not None:
             what = " ".join(f"{type(error).__name__}: {error}".split())
             print(f"triton_ascend_compat: not active, its start-up failed: {what}", file=sys.stderr)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any, Callable
 
-_ABSENT = object()
-
 #: Module name -> its hook, armed or fired.
 hooks: dict[str, PostImportHook] = {}
 
@@ -68,27 +66,15 @@ class PostImportHook:
         return None
 
     def _watch(self, loader: Any) -> None:
-        """Have `loader` fire this hook once it has executed the module, and be as before from then on."""
-        execute = getattr(loader, "exec_module", None)
-        own = getattr(loader, "__dict__", {}).get("exec_module", _ABSENT)
-        if execute is None:
-            return
-
-        def exec_module(module: ModuleType) -> None:
-            if module.__name__ != self.name:  # a loader shared by several modules, as zipimport's is
-                execute(module)
+        own = getattr(loader, "__dict__", {}).get("exec_module")
+        if isinstance(own, _WatchedExecution) and own.hook is self:
+            return  # a loader that is asked for several times, or serves several modules
+        if hasattr(loader, "exec_module"):
+            watched = _WatchedExecution(self, loader, own)
+            try:
+                loader.exec_module = watched
+            except AttributeError:
                 return
-            if own is _ABSENT:
-                loader.__dict__.pop("exec_module", None)
-            else:
-                loader.exec_module = own
-            execute(module)
-            self.fire()
-
-        try:
-            loader.exec_module = exec_module
-        except AttributeError:
-            return
 
     def is_imported(self) -> bool:
         """Whether the module is in `sys.modules` and its import has come to its end."""
@@ -115,6 +101,28 @@ class PostImportHook:
         # A new list: taking an item out of the old one would make a thread that is walking it skip a
         # finder, and so miss a module that is there.
         sys.meta_path = [finder for finder in sys.meta_path if finder is not self]
+
+
+class _WatchedExecution:
+    """Stands in for `loader.exec_module` once: fires the hook after it, and the loader is as before."""
+
+    def __init__(self, hook: PostImportHook, loader: Any, own: Any) -> None:
+        self.hook = hook
+        self.loader = loader
+        self.execute = loader.exec_module
+        #: What the loader instance itself, not its class, had under that name; None if nothing.
+        self.own = own
+
+    def __call__(self, module: ModuleType) -> None:
+        if module.__name__ != self.hook.name:
+            self.execute(module)
+            return
+        if self.own is None:
+            self.loader.__dict__.pop("exec_module", None)
+        else:
+            self.loader.exec_module = self.own
+        self.execute(module)
+        self.hook.fire()
 
 
 def arm(name: str, callback: Callable[[], None]) -> PostImportHook:
