@@ -9,7 +9,7 @@ import json
 
 import pytest
 import triton
-from support import IS_STANDIN, NPU, UNKNOWN, active_npu_driver, compile_npu, make_source, outcome
+from support import NPU, UNKNOWN, active_npu_driver, compile_npu, make_source, outcome
 
 REAL_ONLY = {"BLOCK": 128}
 LEAKY = {**REAL_ONLY, "multibuffer": False}
@@ -39,7 +39,6 @@ def shim_on():
         triton_ascend_compat.disable()
 
 
-@pytest.mark.skipif(not IS_STANDIN, reason="needs an active driver; only the stand-in has one here")
 @pytest.mark.proves("triton-runner", "active at the same time, enabled before and after")
 @pytest.mark.parametrize(
     "order", [(shim_on, triton_runner_on), (triton_runner_on, shim_on)], ids=["before", "after"]
