@@ -121,6 +121,7 @@ def _wrap_all(shim: SourceShim) -> None:
     wanted: list[tuple[Any, str, Callable[[Callable[..., Any]], Callable[..., Any]]]] = [
         (source_class, "__init__", shim.wrap_init),
         (source_class, "parse_options", shim.wrap_parse_options),
+        *((module, name, shim.wrap_async_key) for module, name in generations.async_key_bindings()),
     ]
     shim.cover = lambda subclass: _wrap(subclass, "parse_options", shim.wrap_parse_options)
     before = list(_state.ledger)

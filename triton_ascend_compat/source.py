@@ -92,6 +92,18 @@ class SourceShim:
 
         return ast_to_ttir
 
+    def wrap_async_key(self, original: Callable[..., str]) -> Callable[..., str]:
+        """The key by which Triton's asynchronous mode tells compiles apart. It is made before the source's
+        options are asked for: candidates that differ in a delivered option only would become one."""
+
+        @functools.wraps(original)
+        def get_cache_key(src: Any, *args: Any, **kwargs: Any) -> str:
+            key = original(src, *args, **kwargs)
+            record = getattr(src, RECORD, None) if self.on else None
+            return f"{key}-{sorted(record['options'].items())}" if record else key
+
+        return get_cache_key
+
     def _init_leaky(
         self, original: Callable[..., None], source: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> None:
