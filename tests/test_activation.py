@@ -11,9 +11,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import environments
 import pytest
-from environments import Environment
+
+from tests import environments
+from tests.environments import Environment
 
 PLUGIN = "triton_ascend_compat"
 STARTUP_FILES = (f"{PLUGIN}.pth", f"{PLUGIN}.start", f"_{PLUGIN}_start.py")

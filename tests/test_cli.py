@@ -41,7 +41,7 @@ def test_status_of_an_inactive_process():
 def test_status_for_a_person():
     done = run("status")
     assert done.returncode == 1
-    assert "not switched on" in done.stdout
+    assert "TRITON_PLUGIN is not set" in done.stdout
     assert generations.installed_release() in done.stdout
     assert done.stderr == ""
 

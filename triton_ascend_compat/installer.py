@@ -37,7 +37,7 @@ class _State:
     def __init__(self) -> None:
         self.shim: SourceShim | None = None
         self.ledger: list[Entry] = []
-        self.reason = "not switched on"
+        self.reason = ""
         self.stood_down = False
 
 
@@ -165,8 +165,13 @@ def stood_down() -> bool:
     return _state.stood_down
 
 
+def never_asked() -> bool:
+    """Whether nothing has tried to switch the shim on or off in this process."""
+    return not _state.reason
+
+
 def reason() -> str:
-    """Why the shim is on or off, in one sentence."""
+    """Why the shim is on or off, in one sentence; empty where nothing has tried to switch it."""
     return _state.reason
 
 

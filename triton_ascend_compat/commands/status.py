@@ -56,6 +56,7 @@ def _print_table(facts: dict[str, object]) -> None:
         "strict": "yes" if facts["strict"] else "no",
         "wrapped": ", ".join(wrapped),
         "TRITON_PLUGIN": facts["plugin"],
+        "start-up": facts["startup"],
     }
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
