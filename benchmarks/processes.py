@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import subprocess
 import sys
@@ -18,24 +19,39 @@ ROOT = Path(__file__).resolve().parent.parent
 def interpreter_start(pairs: int) -> Comparison:
     """`python -c pass` with the package installed and TRITON_PLUGIN unset, against an empty environment."""
     with tempfile.TemporaryDirectory() as folder:
-        empty, installed = Path(folder, "empty"), Path(folder, "installed")
-        for environment in (empty, installed):
-            venv.EnvBuilder(with_pip=False, symlinks=True).create(environment)
-        pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-        wheels = Path(folder, "wheels")
-        _run([*pip, "wheel", "--no-deps", "--no-build-isolation", f"--wheel-dir={wheels}", str(ROOT)])
-        python = str(installed / "bin" / "python")
-        _run([*pip, f"--python={python}", "install", "--no-deps", "--no-index", *map(str, wheels.iterdir())])
-        return compare(_process(str(empty / "bin" / "python"), "pass"), _process(python, "pass"), pairs)
+        empty = Path(folder, "empty")
+        venv.EnvBuilder(with_pip=False, symlinks=True).create(empty)
+        installed = _installed(Path(folder))
+        return compare(_process(_python(empty), "pass"), _process(_python(installed), "pass"), pairs)
 
 
 def import_triton(pairs: int) -> Comparison:
     """`python -c 'import triton'` with the shim switched on by TRITON_PLUGIN, against the same without."""
-    return compare(
-        _process(sys.executable, "import triton"),
-        _process(sys.executable, "import triton", TRITON_PLUGIN="triton_ascend_compat"),
-        pairs,
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        python = _python(_installed(Path(folder)))
+        site_packages = Path(importlib.metadata.distribution("triton-ascend").locate_file(""))  # type: ignore[arg-type]
+        on_path = {"PYTHONPATH": str(site_packages)}
+        return compare(
+            _process(python, "import triton", **on_path),
+            _process(python, "import triton", TRITON_PLUGIN="triton_ascend_compat", **on_path),
+            pairs,
+        )
+
+
+def _installed(folder: Path) -> Path:
+    """An environment with this package, as users have it: from its wheel, with bytecode."""
+    environment = folder / "installed"
+    venv.EnvBuilder(with_pip=False, symlinks=True).create(environment)
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    wheels = folder / "wheels"
+    _run([*pip, "wheel", "--no-deps", "--no-build-isolation", f"--wheel-dir={wheels}", str(ROOT)])
+    target = f"--python={_python(environment)}"
+    _run([*pip, target, "install", "--no-deps", "--no-index", *map(str, wheels.iterdir())])
+    return environment
+
+
+def _python(environment: Path) -> str:
+    return str(environment / "bin" / "python")
 
 
 def _process(python: str, code: str, **variables: str) -> Timer:

@@ -7,11 +7,12 @@ out and delivered as options, so that the compile no longer dies with
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from triton_ascend_compat._version import __version__
 
+TYPE_CHECKING = False  # typing's own would import typing, which takes as long as Python's whole start
 if TYPE_CHECKING:
+    from typing import Any
+
     from triton_ascend_compat.errors import AbsentOptionWarning, CompatError, CompileOptionError
     from triton_ascend_compat.state import Status
 

@@ -10,7 +10,6 @@ import functools
 import inspect
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -23,8 +22,7 @@ NPU = "npu"
 _FRAMES_TO_LOOK_AT = 6
 
 
-@dataclass(frozen=True)
-class Generation:
+class Generation(NamedTuple):
     """The shape of the installed Triton.
 
     Attributes:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 from triton_ascend_compat import generations, settings
 from triton_ascend_compat.errors import CompatError
@@ -16,8 +15,7 @@ _PROBE_OPTION = "num_warps"
 _lock = threading.RLock()
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One wrapped attribute: where it is, what stood there (None where it was inherited), what we put."""
 
     owner: Any

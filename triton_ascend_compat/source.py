@@ -12,11 +12,10 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Callable
 
-from triton_ascend_compat import generations, plan, reporting
-from triton_ascend_compat.catalog import known_options
-from triton_ascend_compat.events import Outcome
+# The modules that decide and report are imported where they are used: this one is loaded by every process
+# that imports triton under TRITON_PLUGIN, most of which never see a leaked key.
+from triton_ascend_compat import generations
 from triton_ascend_compat.generations import Generation
-from triton_ascend_compat.options import installed_options
 
 #: The attribute of a source that holds its record.
 RECORD = "_triton_ascend_compat"
@@ -73,6 +72,8 @@ class SourceShim:
             caller = generations.visible_caller(sys._getframe(1))
             if not self._concerns_npu(source, record, caller.target):
                 return own
+            from triton_ascend_compat import reporting
+
             reporting.report(source.fn, record, self.strict)
             reporting.log_conflicts(source.fn, record["options"], caller.options)
             return {**own, **record["options"]}
@@ -91,6 +92,8 @@ class SourceShim:
                 if record is not None:
                     caller = generations.visible_caller(sys._getframe(1))
                     if self._concerns_npu(source, record, caller.target):
+                        from triton_ascend_compat import reporting
+
                         reporting.report(source.fn, record, self.strict)
             return original(*args, **kwargs)
 
@@ -120,6 +123,11 @@ class SourceShim:
 
     def _make_record(self, fn: Any, signature: Any, constants: Mapping[Any, Any]) -> Any:
         """The record of a source with leaked keys; None where no npu backend is installed."""
+        from triton_ascend_compat import plan
+        from triton_ascend_compat.catalog import known_options
+        from triton_ascend_compat.events import Outcome
+        from triton_ascend_compat.options import installed_options
+
         backend_class = generations.npu_backend_class()
         installed = installed_options(backend_class) if backend_class is not None else None
         if installed is None:
@@ -153,6 +161,8 @@ class SourceShim:
         if record is not None or self.generation.resolves_names_early:
             return record
         constants = source.constants
+        from triton_ascend_compat import plan
+
         if not constants or not plan.leaked_keys(constants, source.fn.arg_names):
             return None
         record = self._make_record(source.fn, source.signature, constants)
