@@ -81,7 +81,9 @@ def test_leaky_configs(kwargs, request):
     assert [k.metadata.multibuffer for k in kernels] == [each.get("multibuffer", default) for each in kwargs]
 
 
-@pytest.mark.proves("torch Inductor, CachingAutotuner", "auto_blockify_size in 2, 4, 8 as this backend has it")
+@pytest.mark.proves(
+    "torch Inductor, CachingAutotuner", "auto_blockify_size in 2, 4, 8 as this backend has it"
+)
 def test_three_candidates(request):
     candidates = [{"auto_blockify_size": size} for size in (2, 4, 8)]
     assert outcome(compiled, *candidates) == (ValueError, "'auto_blockify_size' is not in list")
@@ -105,7 +107,9 @@ def test_to_the_launcher(request, monkeypatch):
         tuner = autotuner(*kwargs)
         tuner.precompile()
         # Nothing runs, so no time is measured either.
-        monkeypatch.setattr(tuner, "bench", lambda launcher, *args, **kw: 1.0 + launcher.config.kwargs["multibuffer"])
+        monkeypatch.setattr(
+            tuner, "bench", lambda launcher, *args, **kw: 1.0 + launcher.config.kwargs["multibuffer"]
+        )
         tensors = torch.zeros(128), torch.zeros(128)
         tuner.autotune_to_one_config(*tensors, 128)
         return tuner
@@ -151,7 +155,14 @@ def test_generate_ttir(option, request):
     from torch._higher_order_ops.triton_kernel_wrap import generate_ttir
 
     def generate():
-        kwargs = {"x_ptr": torch.zeros(2), "y_ptr": None, "out_ptr": torch.zeros(2), "n": 2, "BLOCK": 128, **option}
+        kwargs = {
+            "x_ptr": torch.zeros(2),
+            "y_ptr": None,
+            "out_ptr": torch.zeros(2),
+            "n": 2,
+            "BLOCK": 128,
+            **option,
+        }
         module, names = generate_ttir(add_optional, kwargs, {})
         return str(module), names
 
