@@ -16,7 +16,7 @@ from triton.compiler import ASTSource  # noqa: E402
 from triton_ascend_compat.offline import CHIPS, UnknownChip, offline  # noqa: E402
 from triton_ascend_compat.offline.backend import backend_class  # noqa: E402
 
-BACKEND = backend_class("Ascend910B2")
+BACKEND = backend_class()
 
 
 @triton.jit
