@@ -22,8 +22,8 @@ _SMALLEST_BLOCK = 16
 
 
 def block_parameters(constexprs: Mapping[str, Any], tuned: Iterable[str]) -> list[str]:
-    """The constexpr parameters that are block sizes: powers of two which a tuner sets, or, where none
-    does, that are named like one."""
+    """The constexpr parameters that are block sizes: even numbers which a tuner sets, or, where it sets
+    none, which are named like one."""
     sizes = {name for name, value in constexprs.items() if _is_block_size(value)}
     return sorted(sizes & set(tuned) or {name for name in sizes if _BLOCK_NAME.search(name)})
 
@@ -38,7 +38,7 @@ def smaller(constexprs: Mapping[str, Any], blocks: Iterable[str]) -> Iterator[di
         if sizes != start:
             yield dict(zip(names, sizes))
         for index, size in enumerate(sizes):
-            if size > _SMALLEST_BLOCK:
+            if size > _SMALLEST_BLOCK and size % 2 == 0:
                 halved = (*sizes[:index], size // 2, *sizes[index + 1 :])
                 if halved not in seen:
                     seen.add(halved)
@@ -90,4 +90,4 @@ def _only(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
 
 
 def _is_block_size(value: Any) -> bool:
-    return type(value) is int and value >= _SMALLEST_BLOCK and value & (value - 1) == 0
+    return type(value) is int and value >= _SMALLEST_BLOCK and value % 2 == 0
