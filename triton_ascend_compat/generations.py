@@ -55,16 +55,10 @@ def detect() -> Generation:
     try:
         from triton.compiler.compiler import ASTSource
     except Exception as error:
-        raise CompatError(f"expected triton.compiler.compiler.ASTSource, found: {error!r}") from error
-    parameters = list(inspect.signature(ASTSource.__init__).parameters)
-    for name in ("constants", "constexprs"):
-        if parameters == ["self", "fn", "signature", name, "attrs"]:
-            break
-    else:
         raise CompatError(
-            "expected ASTSource(fn, signature, constants|constexprs, attrs), found "
-            f"ASTSource({', '.join(parameters[1:])})"
-        )
+            f"expected triton.compiler.compiler.ASTSource, found: {error!r}{overwritten_installation()}"
+        ) from error
+    name = _constants_parameter(ASTSource)
     for method in ("hash", "make_ir", "parse_options"):
         if not callable(getattr(ASTSource, method, None)):
             raise CompatError(f"expected a method ASTSource.{method}, found none")
@@ -72,6 +66,33 @@ def detect() -> Generation:
     if not callable(getattr(code_generator, "ast_to_ttir", None)):
         raise CompatError("expected triton.compiler.code_generator.ast_to_ttir, found none")
     return Generation(ASTSource, name, resolves_names_early=name == "constexprs")
+
+
+class _ProbeKernel:
+    """Stands in for a JITFunction: `ASTSource` reads nothing else of it before it compiles."""
+
+    __name__ = "probe"
+    arg_names = ("x",)
+    cache_key = "probe"
+
+
+def _constants_parameter(source_class: Any) -> str:
+    """The name of the third argument of `ASTSource`."""
+    parameters = inspect.signature(source_class.__init__).parameters
+    for name in ("constants", "constexprs"):
+        if list(parameters) == ["self", "fn", "signature", name, "attrs"]:
+            return name
+        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+            # Somebody's wrapper hides the signature: whether a name is accepted still shows.
+            try:
+                source_class(fn=_ProbeKernel(), signature={"x": "*fp32"}, attrs=None, **{name: {}})
+            except TypeError:
+                continue
+            return name
+    raise CompatError(
+        "expected ASTSource(fn, signature, constants|constexprs, attrs), found "
+        f"ASTSource({', '.join(list(parameters)[1:])})"
+    )
 
 
 def ast_to_ttir_bindings() -> list[tuple[Any, str]]:
@@ -142,16 +163,8 @@ def raise_name_error(fn: Any, key: str) -> None:
 def delivers_leaked_options(generation: Generation, option: str) -> bool:
     """Whether the installed Triton already takes a leaked `option` out of the constants by itself, as a
     patched triton-ascend or a fixed upstream does. Behaviour is probed, on a source that is thrown away."""
-
-    class ProbeKernel:
-        """Stands in for a JITFunction: `ASTSource` reads nothing else of it before it compiles."""
-
-        __name__ = "probe"
-        arg_names = ("x",)
-        cache_key = "probe"
-
     try:
-        source = generation.source_class(ProbeKernel(), {"x": "*fp32"}, {option: 1})
+        source = generation.source_class(_ProbeKernel(), {"x": "*fp32"}, {option: 1})
         return option not in source.constants and source.parse_options().get(option) == 1
     except Exception:
         return False
@@ -173,3 +186,20 @@ def installed_release() -> str:
         except importlib.metadata.PackageNotFoundError:
             continue
     return f"triton {getattr(sys.modules.get('triton'), '__version__', '(unknown version)')}"
+
+
+def overwritten_installation() -> str:
+    """A hint for messages where triton and triton-ascend are installed side by side, else nothing.
+
+    Both carry the package `triton` and overwrite each other's files, and imports then fail in many ways.
+    """
+    import importlib.metadata
+
+    try:
+        versions = [f"{name} {importlib.metadata.version(name)}" for name in ("triton", "triton-ascend")]
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+    return (
+        f" ({' and '.join(versions)} are both installed and overwrite each other's files: "
+        "uninstall both, then install triton-ascend again)"
+    )

@@ -37,7 +37,7 @@ class _State:
     def __init__(self) -> None:
         self.shim: SourceShim | None = None
         self.ledger: list[Entry] = []
-        self.reason = "not switched on"
+        self.reason = ""
         self.stood_down = False
 
 
@@ -59,21 +59,28 @@ def install(strict: bool | None = None) -> None:
             if strict is not None:
                 _state.shim.strict = strict
             return
-        try:
-            generation = generations.detect()
-        except CompatError as error:
-            _state.reason = str(error)
-            raise
-        if _state.shim is None and generations.delivers_leaked_options(generation, _PROBE_OPTION):
-            _state.stood_down = True
-            _state.reason = "not needed: this Triton delivers leaked options itself"
+        shim = _state.shim or _new_shim()
+        if shim is None:
             return
-        shim = _state.shim or SourceShim(generation)
         _wrap_all(shim)
         shim.strict = wanted
         shim.on = True
         _state.shim = shim
-        _state.reason = f"switched on; {generation.label}"
+        _state.reason = f"switched on; {shim.generation.label}"
+
+
+def _new_shim() -> SourceShim | None:
+    """A shim for the imported Triton; None where that needs none."""
+    try:
+        generation = generations.detect()
+    except CompatError as error:
+        _state.reason = str(error)
+        raise
+    _state.stood_down = generations.delivers_leaked_options(generation, _PROBE_OPTION)
+    if _state.stood_down:
+        _state.reason = "not needed: this Triton delivers leaked options itself"
+        return None
+    return SourceShim(generation)
 
 
 def uninstall() -> list[str]:
@@ -158,8 +165,13 @@ def stood_down() -> bool:
     return _state.stood_down
 
 
+def never_asked() -> bool:
+    """Whether nothing has tried to switch the shim on or off in this process."""
+    return not _state.reason
+
+
 def reason() -> str:
-    """Why the shim is on or off, in one sentence."""
+    """Why the shim is on or off, in one sentence; empty where nothing has tried to switch it."""
     return _state.reason
 
 

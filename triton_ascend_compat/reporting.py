@@ -95,6 +95,12 @@ def _warn_once(event: KeyEvent) -> None:
         raise
 
 
+def forget_warnings() -> None:
+    """Warn anew of every absent option, as in a fresh process."""
+    with _lock:
+        _warned.clear()
+
+
 def _stacklevel_outside() -> int:
     """The `warnings.warn` stacklevel, from `_warn_once`, of the first caller outside Triton and the shim."""
     level, frame = 1, sys._getframe(1)
