@@ -5,6 +5,7 @@ Nothing is executed and nothing is timed. What a launch would have needed a devi
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Callable
 
 from triton_ascend_compat.offline.chips import CHIPS
@@ -58,15 +59,6 @@ class RecordingDriver:
 
         return torch.device("cpu")
 
-    def get_device_interface(self) -> Any:
-        return _DeviceInterface()
-
-    def get_empty_cache_for_benchmark(self) -> Any:
-        return _Nothing()
-
-    def clear_cache(self, cache: Any) -> None:
-        """There is none to clear."""
-
     def get_benchmarker(self) -> Callable[..., Any]:
         return self._benchmark
 
@@ -89,6 +81,21 @@ def compile_only(kernel_call: Callable[[], Any], quantiles: Any = (0.5,), **_: A
     """A tuner's benchmark that compiles the candidate and measures nothing: all that compile tie."""
     kernel_call()
     return [0.0] * len(quantiles or (0.5,))
+
+
+def measures_infinity(session: Callable[[], Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    """`triton.testing.do_bench`, for a script that benchmarks by itself: the kernels compile, and the time is
+    infinite, which nobody takes for a time."""
+
+    @functools.wraps(original)
+    def do_bench(fn: Callable[[], Any], *args: Any, **kwargs: Any) -> Any:
+        if session() is None:
+            return original(fn, *args, **kwargs)
+        fn()
+        quantiles = kwargs.get("quantiles")
+        return [float("inf")] * len(quantiles) if quantiles else float("inf")
+
+    return do_bench
 
 
 class _Utils:
@@ -119,33 +126,3 @@ class _Utils:
 
     def get_aivector_core_num(self) -> int:
         return self.get_device_properties(None)["num_vectorcore"]
-
-
-class _Nothing:
-    def zero_(self) -> None:
-        """There is no buffer."""
-
-
-class _Event:
-    """An event that no device records: what it measures is infinite, so that nobody takes it for a time."""
-
-    def __init__(self, **_: Any) -> None:
-        pass
-
-    def record(self, *args: Any) -> None:
-        pass
-
-    def elapsed_time(self, other: Any) -> float:
-        return float("inf")
-
-
-class _DeviceInterface:
-    """What `triton.testing.do_bench` asks of a device."""
-
-    Event = _Event
-
-    def synchronize(self, *args: Any) -> None:
-        pass
-
-    def current_device(self) -> int:
-        return 0

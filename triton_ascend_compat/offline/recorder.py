@@ -250,7 +250,7 @@ class Recorder:
             notes=tuple(dict.fromkeys(notes)),
             ir=_ir_of(kernel, compile_) if compile_.session.keep_ir else {},
         )
-        compile_.session.add(record, source, compile_.target, options)
+        compile_.session.add(record, source, options)
 
     def _asked(self, source: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
         jit, self._local.jit = getattr(self._local, "jit", None), None

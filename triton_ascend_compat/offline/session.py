@@ -18,7 +18,7 @@ from triton_ascend_compat.offline import backend as _backend
 from triton_ascend_compat.offline import fits, hivm
 from triton_ascend_compat.offline._hooks import Hook
 from triton_ascend_compat.offline.chips import DEFAULT_CHIP, check_chip
-from triton_ascend_compat.offline.driver import RecordingDriver
+from triton_ascend_compat.offline.driver import RecordingDriver, measures_infinity
 from triton_ascend_compat.offline.recorder import Recorder
 from triton_ascend_compat.offline.records import CompileRecord
 from triton_ascend_compat.offline.tuner import TunerKeeper
@@ -65,9 +65,8 @@ class Session:
         self.mode = f"hivm-{hivm.tool_version(tools)}" if tools is not None else "linalg"
         self._on_record = on_record
         self._lock = threading.Lock()
-        self._sources: dict[int, tuple[Any, Any, Mapping[str, Any]]] = {}
+        self._overflowed: dict[int, tuple[Any, Mapping[str, Any], set[str]]] = {}
         self._defaults: Mapping[str, Any] | None = None
-        self._quiet = threading.local()
 
     def largest_fit(self, record: CompileRecord) -> Mapping[str, Any] | None:
         """The largest block sizes with which a kernel that did not fit into on-chip memory does.
@@ -78,17 +77,17 @@ class Session:
         """
         if record.overflow is None:
             return None
-        source, target, options = self._sources.get(id(record), (None, None, {}))
-        tuned = _state.tuners.tuned.get(getattr(getattr(source, "fn", None), "fn", None), ())
+        source, options, tuned = self._overflowed.get(id(record), (None, {}, set()))
         blocks = fits.block_parameters(record.constexprs, tuned)
         if not blocks:
             return None
         found: Mapping[str, Any] | None = fits.among(self.records, record, blocks)
         if found is not None or source is None:
             return found
-        return fits.search(
-            record, blocks, lambda sizes: self._compiles(fits.with_constexprs(source, sizes), target, options)
-        )
+        with offline(self.chip, hivm=self.hivm, cache=self.cache) as aside:
+            return fits.search(
+                record, blocks, lambda sizes: aside.compiles(fits.with_constexprs(source, sizes), options)
+            )
 
     def with_fits(self) -> list[CompileRecord]:
         """The records, those of kernels that did not fit with the largest config that does."""
@@ -104,14 +103,13 @@ class Session:
             told.append(record)
         return told
 
-    def add(self, record: CompileRecord, source: Any, target: Any, options: Mapping[str, Any]) -> None:
+    def add(self, record: CompileRecord, source: Any, options: Mapping[str, Any]) -> None:
         """Take the record of a compile that has ended; the recorder calls this."""
-        if getattr(self._quiet, "on", False):
-            return
         with self._lock:
             self.records.append(record)
             if record.overflow is not None:
-                self._sources[id(record)] = (source, target, options)
+                kernel = getattr(getattr(source, "fn", None), "fn", None)
+                self._overflowed[id(record)] = (source, options, set(_state.tuners.tuned.get(kernel, ())))
         if self._on_record is not None:
             self._on_record(record)
 
@@ -126,16 +124,14 @@ class Session:
             self._defaults = dict(ask())
         return self._defaults
 
-    def _compiles(self, source: Any, target: Any, options: Mapping[str, Any]) -> bool:
+    def compiles(self, source: Any, options: Mapping[str, Any]) -> bool:
+        """Whether `source` (an ASTSource) compiles with these options."""
         from triton.compiler.compiler import compile
 
-        self._quiet.on = True
         try:
-            compile(source, target=target, options=dict(options))
+            compile(source, target=self.target, options=dict(options))
         except Exception:
             return False
-        finally:
-            self._quiet.on = False
         return True
 
 
@@ -251,6 +247,7 @@ def _tools_for(chip: str) -> Path:
 
 
 def _install(cls: type[Any]) -> None:
+    from triton import testing
     from triton.compiler import compiler
     from triton.runtime import autotuner
     from triton.runtime.driver import driver
@@ -270,6 +267,9 @@ def _install(cls: type[Any]) -> None:
         hook(compiler.CompiledKernel, "__init__", recorder.wrap_kernel_init)
         hook(autotuner.Autotuner, "run", _state.tuners.wrap_run)
         undo.callback(_state.tuners.release)
+        for name in ("do_bench", "do_bench_cudagraph", "do_bench_npu"):
+            if hasattr(testing, name):
+                hook(testing, name, lambda original: measures_infinity(_state.current, original))
         for ready in _backend.hook_namespace(cls, _chip, recorder.tool_ended):
             undo.callback(ready.undo)
         # `active` up to Triton 3.4, `_active` behind a property from 3.5 on, which resolves a real driver.
