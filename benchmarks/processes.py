@@ -17,7 +17,10 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def interpreter_start(pairs: int) -> Comparison:
-    """`python -c pass` with the package installed and TRITON_PLUGIN unset, against an empty environment."""
+    """`python -c pass` with the package installed and TRITON_PLUGIN unset, against an empty environment.
+
+    In a virtual environment `site` processes every start-up file twice.
+    """
     with tempfile.TemporaryDirectory() as folder:
         empty = Path(folder, "empty")
         venv.EnvBuilder(with_pip=False, symlinks=True).create(empty)
