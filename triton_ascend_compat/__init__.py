@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from triton_ascend_compat._version import __version__
 
-TYPE_CHECKING = False  # typing's own would import typing, which takes as long as Python's whole start
+TYPE_CHECKING = False  # importing typing would cost every interpreter that starts with TRITON_PLUGIN set
 if TYPE_CHECKING:
     from typing import Any
 

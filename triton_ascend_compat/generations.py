@@ -11,19 +11,22 @@ import inspect
 import sys
 from collections.abc import Mapping
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 from triton_ascend_compat.errors import CompatError
 
 NPU = "npu"
+
+#: The module that defines `ast_to_ttir`.
+CODE_GENERATOR = "triton.compiler.code_generator"
 
 #: How far up from `parse_options` or `ast_to_ttir` the caller that knows the target may stand:
 #: compile -> make_ir -> ast_to_ttir, with room for one wrapper of somebody else's in each gap.
 _FRAMES_TO_LOOK_AT = 6
 
 
-class Generation(NamedTuple):
-    """The shape of the installed Triton.
+class Generation:
+    """The shape of the installed Triton. (No dataclass: making one costs the start-up path a millisecond.)
 
     Attributes:
         source_class: `triton.compiler.compiler.ASTSource`.
@@ -33,9 +36,10 @@ class Generation(NamedTuple):
             parameters (from 3.3 on), rather than the code generator.
     """
 
-    source_class: Any
-    constants_parameter: str
-    resolves_names_early: bool
+    def __init__(self, source_class: Any, constants_parameter: str, resolves_names_early: bool) -> None:
+        self.source_class = source_class
+        self.constants_parameter = constants_parameter
+        self.resolves_names_early = resolves_names_early
 
     @property
     def label(self) -> str:
@@ -60,9 +64,9 @@ def detect() -> Generation:
     for method in ("hash", "make_ir", "parse_options"):
         if not callable(getattr(ASTSource, method, None)):
             raise CompatError(f"expected a method ASTSource.{method}, found none")
-    code_generator = sys.modules.get("triton.compiler.code_generator")
-    if not callable(getattr(code_generator, "ast_to_ttir", None)):
-        raise CompatError("expected triton.compiler.code_generator.ast_to_ttir, found none")
+    code_generator = sys.modules.get(CODE_GENERATOR)
+    if code_generator is not None and not callable(getattr(code_generator, "ast_to_ttir", None)):
+        raise CompatError(f"expected {CODE_GENERATOR}.ast_to_ttir, found none")
     return Generation(ASTSource, name, resolves_names_early=name == "constexprs")
 
 
@@ -95,13 +99,23 @@ def _constants_parameter(source_class: Any) -> str:
 
 def ast_to_ttir_bindings() -> list[tuple[Any, str]]:
     """The modules that bind `ast_to_ttir`, as (module, name): the code generator's own, and, up to
-    Triton 3.4, the compiler module's, which `ASTSource.make_ir` looks up."""
-    code_generator = sys.modules["triton.compiler.code_generator"]
+    Triton 3.3, the compiler module's, which `ASTSource.make_ir` looks up. None while the code generator is
+    not imported: Triton 3.4 and later import it (100 ms) when the first source is compiled."""
+    code_generator = sys.modules.get(CODE_GENERATOR)
+    if code_generator is None:
+        return []
     compiler = sys.modules["triton.compiler.compiler"]
     bindings = [(code_generator, "ast_to_ttir")]
     if getattr(compiler, "ast_to_ttir", None) is code_generator.ast_to_ttir:
         bindings.append((compiler, "ast_to_ttir"))
     return bindings
+
+
+def async_key_bindings() -> list[tuple[Any, str]]:
+    """The name, as (module, name), by which JITFunction keys the compiles that it leaves to an executor
+    (Triton 3.5 and later). `compile` has its own binding of the same function."""
+    jit = sys.modules.get("triton.runtime.jit")
+    return [(jit, "get_cache_key")] if hasattr(jit, "get_cache_key") else []
 
 
 @functools.cache
@@ -125,16 +139,9 @@ def npu_backend_class() -> type | None:
     return None
 
 
-class Caller(NamedTuple):
-    """What the code that is compiling a source shows: its target (a GPUTarget) and the options that it was
-    given, or None and an empty mapping where it shows neither."""
-
-    target: Any
-    options: Mapping[str, Any]
-
-
-def visible_caller(frame: FrameType | None) -> Caller:
-    """The nearest caller, from `frame` up, that shows the target it compiles for.
+def visible_caller(frame: FrameType | None) -> tuple[Any, Mapping[str, Any]]:
+    """The target (a GPUTarget) that the nearest caller, from `frame` up, compiles for, and the options it was
+    given; None and an empty mapping where no caller shows a target.
 
     No argument carries the target to `ASTSource.parse_options`, and a class method is all that references
     taken before activation share. But whoever calls it has just made a backend for the target: Triton's
@@ -148,9 +155,9 @@ def visible_caller(frame: FrameType | None) -> Caller:
         for target in (getattr(local_names.get("backend"), "target", None), local_names.get("target")):
             if isinstance(getattr(target, "backend", None), str) and hasattr(target, "arch"):
                 options = local_names.get("options")
-                return Caller(target, options if isinstance(options, Mapping) else {})
+                return target, options if isinstance(options, Mapping) else {}
         frame = frame.f_back
-    return Caller(None, {})
+    return None, {}
 
 
 def raise_name_error(fn: Any, key: str) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable
 
-from triton_ascend_compat import generations, settings
+from triton_ascend_compat import _import_hook, generations, settings
 from triton_ascend_compat.errors import CompatError
 from triton_ascend_compat.source import SourceShim
 
@@ -15,13 +15,16 @@ _PROBE_OPTION = "num_warps"
 _lock = threading.RLock()
 
 
-class Entry(NamedTuple):
+class Entry:
     """One wrapped attribute: where it is, what stood there (None where it was inherited), what we put."""
 
-    owner: Any
-    name: str
-    original: Callable[..., Any] | None
-    wrapper: Callable[..., Any]
+    def __init__(
+        self, owner: Any, name: str, original: Callable[..., Any] | None, wrapper: Callable[..., Any]
+    ) -> None:
+        self.owner = owner
+        self.name = name
+        self.original = original
+        self.wrapper = wrapper
 
     @property
     def label(self) -> str:
@@ -88,6 +91,7 @@ def uninstall() -> list[str]:
         if _state.shim is None:
             return []
         _state.shim.on = False
+        _import_hook.disarm(generations.CODE_GENERATOR)
         buried = [entry for entry in reversed(_state.ledger) if not _take_off(entry)]
         _state.ledger = list(reversed(buried))
         if not buried:
@@ -117,18 +121,29 @@ def _wrap_all(shim: SourceShim) -> None:
     wanted: list[tuple[Any, str, Callable[[Callable[..., Any]], Callable[..., Any]]]] = [
         (source_class, "__init__", shim.wrap_init),
         (source_class, "parse_options", shim.wrap_parse_options),
-        *((module, name, shim.wrap_ast_to_ttir) for module, name in generations.ast_to_ttir_bindings()),
+        *((module, name, shim.wrap_async_key) for module, name in generations.async_key_bindings()),
     ]
     shim.cover = lambda subclass: _wrap(subclass, "parse_options", shim.wrap_parse_options)
     before = list(_state.ledger)
     try:
         for owner, name, make_wrapper in wanted:
             _wrap(owner, name, make_wrapper)
+        _wrap_code_generator(shim)
     except BaseException:
+        _import_hook.disarm(generations.CODE_GENERATOR)
         for entry in reversed(_state.ledger[len(before) :]):
             _take_off(entry)
         _state.ledger = before
         raise
+
+
+def _wrap_code_generator(shim: SourceShim) -> None:
+    """Wrap `ast_to_ttir` where it is bound, now or as soon as Triton imports it."""
+    bindings = generations.ast_to_ttir_bindings()
+    for module, name in bindings:
+        _wrap(module, name, shim.wrap_ast_to_ttir)
+    if not bindings:
+        _import_hook.arm(generations.CODE_GENERATOR, lambda: _wrap_code_generator(shim))
 
 
 def _wrap(owner: Any, name: str, make_wrapper: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:

@@ -11,17 +11,18 @@ from typing import Any
 
 from triton_ascend_compat import errors, events, generations, plan, settings
 from triton_ascend_compat.events import KeyEvent, Outcome
+from triton_ascend_compat.record import Record
 
 _lock = threading.Lock()
 _warned: set[str] = set()
 
 
-def report(fn: Any, record: dict[str, Any], strict: bool) -> None:
+def report(fn: Any, record: Record, strict: bool) -> None:
     """Tell what became of the leaked keys of a source of kernel `fn`, once a source.
 
     Args:
         fn: the JITFunction.
-        record: the source's record (see `source`).
+        record: the source's record.
         strict: whether an option that is absent here is an error.
 
     Raises:
@@ -40,7 +41,10 @@ def report(fn: Any, record: dict[str, Any], strict: bool) -> None:
     if strict:
         wrong += [event for event in told if event.outcome is Outcome.IGNORED]
     if wrong:
-        raise errors.CompileOptionError(_refusal(fn, wrong), tuple(event.key for event in wrong))
+        message = _refusal(fn, wrong)
+        # Tuners skip the candidate without a word; this line is what their user sees.
+        settings.logger().warning("refused: %s", message)
+        raise errors.CompileOptionError(message, tuple(event.key for event in wrong))
     for event in told:
         if event.outcome is Outcome.IGNORED:
             _warn_once(event)
