@@ -32,7 +32,7 @@ def import_triton(pairs: int) -> Comparison:
     """`python -c 'import triton'` with the shim switched on by TRITON_PLUGIN, against the same without."""
     with tempfile.TemporaryDirectory() as folder:
         python = _python(_installed(Path(folder)))
-        site_packages = Path(importlib.metadata.distribution("triton-ascend").locate_file(""))  # type: ignore[arg-type]
+        site_packages = Path(str(importlib.metadata.distribution("triton-ascend").locate_file("")))
         on_path = {"PYTHONPATH": str(site_packages)}
         return compare(
             _process(python, "import triton", **on_path),
