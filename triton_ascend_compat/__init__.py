@@ -7,11 +7,12 @@ out and delivered as options, so that the compile no longer dies with
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from triton_ascend_compat._version import __version__
 
+TYPE_CHECKING = False  # importing typing would cost every interpreter that starts with TRITON_PLUGIN set
 if TYPE_CHECKING:
+    from typing import Any
+
     from triton_ascend_compat.errors import AbsentOptionWarning, CompatError, CompileOptionError
     from triton_ascend_compat.state import Status
 

@@ -10,22 +10,23 @@ import functools
 import inspect
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 from triton_ascend_compat.errors import CompatError
 
 NPU = "npu"
+
+#: The module that defines `ast_to_ttir`.
+CODE_GENERATOR = "triton.compiler.code_generator"
 
 #: How far up from `parse_options` or `ast_to_ttir` the caller that knows the target may stand:
 #: compile -> make_ir -> ast_to_ttir, with room for one wrapper of somebody else's in each gap.
 _FRAMES_TO_LOOK_AT = 6
 
 
-@dataclass(frozen=True)
 class Generation:
-    """The shape of the installed Triton.
+    """The shape of the installed Triton. (No dataclass: making one costs the start-up path a millisecond.)
 
     Attributes:
         source_class: `triton.compiler.compiler.ASTSource`.
@@ -35,9 +36,10 @@ class Generation:
             parameters (from 3.3 on), rather than the code generator.
     """
 
-    source_class: Any
-    constants_parameter: str
-    resolves_names_early: bool
+    def __init__(self, source_class: Any, constants_parameter: str, resolves_names_early: bool) -> None:
+        self.source_class = source_class
+        self.constants_parameter = constants_parameter
+        self.resolves_names_early = resolves_names_early
 
     @property
     def label(self) -> str:
@@ -55,29 +57,53 @@ def detect() -> Generation:
     try:
         from triton.compiler.compiler import ASTSource
     except Exception as error:
-        raise CompatError(f"expected triton.compiler.compiler.ASTSource, found: {error!r}") from error
-    parameters = list(inspect.signature(ASTSource.__init__).parameters)
-    for name in ("constants", "constexprs"):
-        if parameters == ["self", "fn", "signature", name, "attrs"]:
-            break
-    else:
         raise CompatError(
-            "expected ASTSource(fn, signature, constants|constexprs, attrs), found "
-            f"ASTSource({', '.join(parameters[1:])})"
-        )
+            f"expected triton.compiler.compiler.ASTSource, found: {error!r}{overwritten_installation()}"
+        ) from error
+    name = _constants_parameter(ASTSource)
     for method in ("hash", "make_ir", "parse_options"):
         if not callable(getattr(ASTSource, method, None)):
             raise CompatError(f"expected a method ASTSource.{method}, found none")
-    code_generator = sys.modules.get("triton.compiler.code_generator")
-    if not callable(getattr(code_generator, "ast_to_ttir", None)):
-        raise CompatError("expected triton.compiler.code_generator.ast_to_ttir, found none")
+    code_generator = sys.modules.get(CODE_GENERATOR)
+    if code_generator is not None and not callable(getattr(code_generator, "ast_to_ttir", None)):
+        raise CompatError(f"expected {CODE_GENERATOR}.ast_to_ttir, found none")
     return Generation(ASTSource, name, resolves_names_early=name == "constexprs")
+
+
+class _ProbeKernel:
+    """Stands in for a JITFunction: `ASTSource` reads nothing else of it before it compiles."""
+
+    __name__ = "probe"
+    arg_names = ("x",)
+    cache_key = "probe"
+
+
+def _constants_parameter(source_class: Any) -> str:
+    """The name of the third argument of `ASTSource`."""
+    parameters = inspect.signature(source_class.__init__).parameters
+    for name in ("constants", "constexprs"):
+        if list(parameters) == ["self", "fn", "signature", name, "attrs"]:
+            return name
+        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+            # Somebody's wrapper hides the signature: whether a name is accepted still shows.
+            try:
+                source_class(fn=_ProbeKernel(), signature={"x": "*fp32"}, attrs=None, **{name: {}})
+            except TypeError:
+                continue
+            return name
+    raise CompatError(
+        "expected ASTSource(fn, signature, constants|constexprs, attrs), found "
+        f"ASTSource({', '.join(list(parameters)[1:])})"
+    )
 
 
 def ast_to_ttir_bindings() -> list[tuple[Any, str]]:
     """The modules that bind `ast_to_ttir`, as (module, name): the code generator's own, and, up to
-    Triton 3.4, the compiler module's, which `ASTSource.make_ir` looks up."""
-    code_generator = sys.modules["triton.compiler.code_generator"]
+    Triton 3.3, the compiler module's, which `ASTSource.make_ir` looks up. None while the code generator is
+    not imported: Triton 3.4 and later import it (100 ms) when the first source is compiled."""
+    code_generator = sys.modules.get(CODE_GENERATOR)
+    if code_generator is None:
+        return []
     compiler = sys.modules["triton.compiler.compiler"]
     bindings = [(code_generator, "ast_to_ttir")]
     if getattr(compiler, "ast_to_ttir", None) is code_generator.ast_to_ttir:
@@ -106,16 +132,9 @@ def npu_backend_class() -> type | None:
     return None
 
 
-class Caller(NamedTuple):
-    """What the code that is compiling a source shows: its target (a GPUTarget) and the options that it was
-    given, or None and an empty mapping where it shows neither."""
-
-    target: Any
-    options: Mapping[str, Any]
-
-
-def visible_caller(frame: FrameType | None) -> Caller:
-    """The nearest caller, from `frame` up, that shows the target it compiles for.
+def visible_caller(frame: FrameType | None) -> tuple[Any, Mapping[str, Any]]:
+    """The target (a GPUTarget) that the nearest caller, from `frame` up, compiles for, and the options it was
+    given; None and an empty mapping where no caller shows a target.
 
     No argument carries the target to `ASTSource.parse_options`, and a class method is all that references
     taken before activation share. But whoever calls it has just made a backend for the target: Triton's
@@ -129,9 +148,9 @@ def visible_caller(frame: FrameType | None) -> Caller:
         for target in (getattr(local_names.get("backend"), "target", None), local_names.get("target")):
             if isinstance(getattr(target, "backend", None), str) and hasattr(target, "arch"):
                 options = local_names.get("options")
-                return Caller(target, options if isinstance(options, Mapping) else {})
+                return target, options if isinstance(options, Mapping) else {}
         frame = frame.f_back
-    return Caller(None, {})
+    return None, {}
 
 
 def raise_name_error(fn: Any, key: str) -> None:
@@ -142,16 +161,8 @@ def raise_name_error(fn: Any, key: str) -> None:
 def delivers_leaked_options(generation: Generation, option: str) -> bool:
     """Whether the installed Triton already takes a leaked `option` out of the constants by itself, as a
     patched triton-ascend or a fixed upstream does. Behaviour is probed, on a source that is thrown away."""
-
-    class ProbeKernel:
-        """Stands in for a JITFunction: `ASTSource` reads nothing else of it before it compiles."""
-
-        __name__ = "probe"
-        arg_names = ("x",)
-        cache_key = "probe"
-
     try:
-        source = generation.source_class(ProbeKernel(), {"x": "*fp32"}, {option: 1})
+        source = generation.source_class(_ProbeKernel(), {"x": "*fp32"}, {option: 1})
         return option not in source.constants and source.parse_options().get(option) == 1
     except Exception:
         return False
@@ -173,3 +184,20 @@ def installed_release() -> str:
         except importlib.metadata.PackageNotFoundError:
             continue
     return f"triton {getattr(sys.modules.get('triton'), '__version__', '(unknown version)')}"
+
+
+def overwritten_installation() -> str:
+    """A hint for messages where triton and triton-ascend are installed side by side, else nothing.
+
+    Both carry the package `triton` and overwrite each other's files, and imports then fail in many ways.
+    """
+    import importlib.metadata
+
+    try:
+        versions = [f"{name} {importlib.metadata.version(name)}" for name in ("triton", "triton-ascend")]
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+    return (
+        f" ({' and '.join(versions)} are both installed and overwrite each other's files: "
+        "uninstall both, then install triton-ascend again)"
+    )

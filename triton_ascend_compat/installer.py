@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from typing import Any, Callable
 
-from triton_ascend_compat import generations, settings
+from triton_ascend_compat import _import_hook, generations, settings
 from triton_ascend_compat.errors import CompatError
 from triton_ascend_compat.source import SourceShim
 
@@ -16,14 +15,16 @@ _PROBE_OPTION = "num_warps"
 _lock = threading.RLock()
 
 
-@dataclass(frozen=True)
 class Entry:
     """One wrapped attribute: where it is, what stood there (None where it was inherited), what we put."""
 
-    owner: Any
-    name: str
-    original: Callable[..., Any] | None
-    wrapper: Callable[..., Any]
+    def __init__(
+        self, owner: Any, name: str, original: Callable[..., Any] | None, wrapper: Callable[..., Any]
+    ) -> None:
+        self.owner = owner
+        self.name = name
+        self.original = original
+        self.wrapper = wrapper
 
     @property
     def label(self) -> str:
@@ -37,7 +38,7 @@ class _State:
     def __init__(self) -> None:
         self.shim: SourceShim | None = None
         self.ledger: list[Entry] = []
-        self.reason = "not switched on"
+        self.reason = ""
         self.stood_down = False
 
 
@@ -59,21 +60,28 @@ def install(strict: bool | None = None) -> None:
             if strict is not None:
                 _state.shim.strict = strict
             return
-        try:
-            generation = generations.detect()
-        except CompatError as error:
-            _state.reason = str(error)
-            raise
-        if _state.shim is None and generations.delivers_leaked_options(generation, _PROBE_OPTION):
-            _state.stood_down = True
-            _state.reason = "not needed: this Triton delivers leaked options itself"
+        shim = _state.shim or _new_shim()
+        if shim is None:
             return
-        shim = _state.shim or SourceShim(generation)
         _wrap_all(shim)
         shim.strict = wanted
         shim.on = True
         _state.shim = shim
-        _state.reason = f"switched on; {generation.label}"
+        _state.reason = f"switched on; {shim.generation.label}"
+
+
+def _new_shim() -> SourceShim | None:
+    """A shim for the imported Triton; None where that needs none."""
+    try:
+        generation = generations.detect()
+    except CompatError as error:
+        _state.reason = str(error)
+        raise
+    _state.stood_down = generations.delivers_leaked_options(generation, _PROBE_OPTION)
+    if _state.stood_down:
+        _state.reason = "not needed: this Triton delivers leaked options itself"
+        return None
+    return SourceShim(generation)
 
 
 def uninstall() -> list[str]:
@@ -83,6 +91,7 @@ def uninstall() -> list[str]:
         if _state.shim is None:
             return []
         _state.shim.on = False
+        _import_hook.disarm(generations.CODE_GENERATOR)
         buried = [entry for entry in reversed(_state.ledger) if not _take_off(entry)]
         _state.ledger = list(reversed(buried))
         if not buried:
@@ -112,18 +121,28 @@ def _wrap_all(shim: SourceShim) -> None:
     wanted: list[tuple[Any, str, Callable[[Callable[..., Any]], Callable[..., Any]]]] = [
         (source_class, "__init__", shim.wrap_init),
         (source_class, "parse_options", shim.wrap_parse_options),
-        *((module, name, shim.wrap_ast_to_ttir) for module, name in generations.ast_to_ttir_bindings()),
     ]
     shim.cover = lambda subclass: _wrap(subclass, "parse_options", shim.wrap_parse_options)
     before = list(_state.ledger)
     try:
         for owner, name, make_wrapper in wanted:
             _wrap(owner, name, make_wrapper)
+        _wrap_code_generator(shim)
     except BaseException:
+        _import_hook.disarm(generations.CODE_GENERATOR)
         for entry in reversed(_state.ledger[len(before) :]):
             _take_off(entry)
         _state.ledger = before
         raise
+
+
+def _wrap_code_generator(shim: SourceShim) -> None:
+    """Wrap `ast_to_ttir` where it is bound, now or as soon as Triton imports it."""
+    bindings = generations.ast_to_ttir_bindings()
+    for module, name in bindings:
+        _wrap(module, name, shim.wrap_ast_to_ttir)
+    if not bindings:
+        _import_hook.arm(generations.CODE_GENERATOR, lambda: _wrap_code_generator(shim))
 
 
 def _wrap(owner: Any, name: str, make_wrapper: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
@@ -158,8 +177,13 @@ def stood_down() -> bool:
     return _state.stood_down
 
 
+def never_asked() -> bool:
+    """Whether nothing has tried to switch the shim on or off in this process."""
+    return not _state.reason
+
+
 def reason() -> str:
-    """Why the shim is on or off, in one sentence."""
+    """Why the shim is on or off, in one sentence; empty where nothing has tried to switch it."""
     return _state.reason
 
 

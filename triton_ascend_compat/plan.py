@@ -6,6 +6,7 @@ To learn what happens to one key, read `decide_key`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -50,10 +51,6 @@ class Plan:
     options: Mapping[str, Any]
     verdicts: tuple[Verdict, ...]
 
-    def of(self, outcome: Outcome) -> tuple[Verdict, ...]:
-        """The verdicts with this outcome."""
-        return tuple(verdict for verdict in self.verdicts if verdict.outcome is outcome)
-
 
 def leaked_keys(constants: Iterable[Any], parameters: Collection[str]) -> list[str]:
     """The `str` keys of `constants` that are no kernel parameter. Int and tuple keys are never touched."""
@@ -74,15 +71,15 @@ def decide(
         installed: the options of the backend that will compile.
         known: the options that any public release has had, by name.
     """
-    leaked = set(leaked_keys(constants, parameters))
-    kept = {key: value for key, value in constants.items() if key not in leaked}
-    verdicts = tuple(
-        decide_key(key, plain_value(value), parameters, installed, known)
-        for key, value in constants.items()
-        if key in leaked
-    )
+    kept: dict[Any, Any] = {}
+    verdicts = []
+    for key, value in constants.items():
+        if isinstance(key, str) and key not in parameters:
+            verdicts.append(decide_key(key, plain_value(value), parameters, installed, known))
+        else:
+            kept[key] = value
     options = {v.key: v.value for v in verdicts if v.outcome is Outcome.DELIVERED}
-    return Plan(kept, options, verdicts)
+    return Plan(kept, options, tuple(verdicts))
 
 
 def decide_key(
@@ -129,12 +126,17 @@ def nearest_names(name: str, candidates: Iterable[str]) -> list[str]:
     return difflib.get_close_matches(name, sorted(candidates), n=3, cutoff=0.7)
 
 
+_PLAIN = frozenset({bool, int, float, str, type(None)})
+
+
 def plain_value(value: Any) -> Any:
     """`value` without its `tl.constexpr` or NumPy scalar wrapping; anything else as it is.
 
     Options feed the kernel's hash (through `str`) and its JSON metadata, where a wrapped value would
     differ from the plain one. Recognized by type name, so that neither package is needed here.
     """
+    if type(value) in _PLAIN:
+        return value
     while any(base.__name__ == "constexpr" for base in type(value).__mro__) and hasattr(value, "value"):
         value = value.value
     if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
@@ -169,6 +171,7 @@ def fits(value: Any, annotation: str) -> bool:
     return isinstance(value, admitted) or (admitted == (bool,) and type(value) is int and value in (0, 1))
 
 
+@functools.cache
 def _bare_type(annotation: str) -> str:
     """`typing.Optional[Tuple[str]]` -> `tuple`."""
     bare = annotation.replace("typing.", "").replace(" ", "")

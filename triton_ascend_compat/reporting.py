@@ -11,17 +11,18 @@ from typing import Any
 
 from triton_ascend_compat import errors, events, generations, plan, settings
 from triton_ascend_compat.events import KeyEvent, Outcome
+from triton_ascend_compat.record import Record
 
 _lock = threading.Lock()
 _warned: set[str] = set()
 
 
-def report(fn: Any, record: dict[str, Any], strict: bool) -> None:
+def report(fn: Any, record: Record, strict: bool) -> None:
     """Tell what became of the leaked keys of a source of kernel `fn`, once a source.
 
     Args:
         fn: the JITFunction.
-        record: the source's record (see `source`).
+        record: the source's record.
         strict: whether an option that is absent here is an error.
 
     Raises:
@@ -93,6 +94,12 @@ def _warn_once(event: KeyEvent) -> None:
     except errors.AbsentOptionWarning:  # warnings are errors here: so is the next one
         _warned.discard(event.key)
         raise
+
+
+def forget_warnings() -> None:
+    """Warn anew of every absent option, as in a fresh process."""
+    with _lock:
+        _warned.clear()
 
 
 def _stacklevel_outside() -> int:

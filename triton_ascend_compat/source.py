@@ -1,8 +1,7 @@
 """What the shim does to an `ASTSource`: it takes leaked options out when a source is made and hands them
-over when its options are asked for. The decision itself is in `plan`.
+over when its options are asked for. The decision itself is in `plan`, what a source carries in `record`.
 
-A source with leaked keys carries a record, plain data only, since frontends pickle sources between
-processes: what is to be delivered, what is to be reported, and what the frontend gave.
+What only a leaked key needs is imported when there is one: this module is part of `import triton`.
 """
 
 from __future__ import annotations
@@ -10,13 +9,13 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Mapping
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
-from triton_ascend_compat import generations, plan, reporting
-from triton_ascend_compat.catalog import known_options
-from triton_ascend_compat.events import Outcome
+from triton_ascend_compat import generations
 from triton_ascend_compat.generations import Generation
-from triton_ascend_compat.options import installed_options
+
+if TYPE_CHECKING:
+    from triton_ascend_compat.record import Record
 
 #: The attribute of a source that holds its record.
 RECORD = "_triton_ascend_compat"
@@ -45,13 +44,9 @@ class SourceShim:
         def __init__(source: Any, *args: Any, **kwargs: Any) -> None:
             if self.on:
                 constants = args[2] if len(args) > 2 else kwargs.get(constants_parameter)
-                if constants and isinstance(constants, Mapping):
-                    fn = args[0] if args else kwargs.get("fn")
-                    # Nearly every source is clean and pays for this look only: see benchmarks/.
-                    parameters = getattr(fn, "arg_names", constants)
-                    for key in constants:
-                        if isinstance(key, str) and key not in parameters:
-                            return self._init_leaky(original, source, args, kwargs)
+                # Nearly every source is clean and pays for this look only: see benchmarks/.
+                if constants and _has_leaked_key(constants, args[0] if args else kwargs.get("fn")):
+                    return self._init_leaky(original, source, args, kwargs)
             return original(source, *args, **kwargs)
 
         return __init__
@@ -70,11 +65,12 @@ class SourceShim:
             record = self._record_of(source)
             if record is None:
                 return own
-            caller = generations.visible_caller(sys._getframe(1))
-            if not self._concerns_npu(source, record, caller.target):
+            target, asked = generations.visible_caller(sys._getframe(1))
+            if not self._concerns_npu(source, record, target):
                 return own
-            reporting.report(source.fn, record, self.strict)
-            reporting.log_conflicts(source.fn, record["options"], caller.options)
+            self._report(source, record)
+            if asked:
+                self._log_conflicts(source, record, asked)
             return {**own, **record["options"]}
 
         return parse_options
@@ -89,9 +85,9 @@ class SourceShim:
             if self.on and isinstance(source, self.generation.source_class):
                 record = self._record_of(source)
                 if record is not None:
-                    caller = generations.visible_caller(sys._getframe(1))
-                    if self._concerns_npu(source, record, caller.target):
-                        reporting.report(source.fn, record, self.strict)
+                    target, _ = generations.visible_caller(sys._getframe(1))
+                    if self._concerns_npu(source, record, target):
+                        self._report(source, record)
             return original(*args, **kwargs)
 
         return ast_to_ttir
@@ -105,11 +101,9 @@ class SourceShim:
         record = self._make_record(given["fn"], given.get("signature"), constants)
         if record is None:
             return original(source, *args, **kwargs)
-        cleaned = {
-            "signature": record["clean_signature"],
-            self.generation.constants_parameter: record["kept"],
-        }
-        original(source, **{**given, **cleaned})
+        given["signature"] = record["clean_signature"]
+        given[self.generation.constants_parameter] = record["kept"]
+        original(source, **given)
         setattr(source, RECORD, record)
         for base in type(source).__mro__:
             if base is self.generation.source_class:
@@ -118,50 +112,36 @@ class SourceShim:
                 self.cover(base)
         return None
 
-    def _make_record(self, fn: Any, signature: Any, constants: Mapping[Any, Any]) -> Any:
-        """The record of a source with leaked keys; None where no npu backend is installed."""
-        backend_class = generations.npu_backend_class()
-        installed = installed_options(backend_class) if backend_class is not None else None
-        if installed is None:
-            return None
-        decision = plan.decide(constants, fn.arg_names, installed, known_options())
-        leaked = {verdict.key for verdict in decision.verdicts}
-        kept: dict[Any, Any] = dict(decision.kept)
-        if not self.generation.resolves_names_early:
-            # Left where the code generator fails on it, so that no way to compile ignores a refused key.
-            refused = {verdict.key for verdict in decision.of(Outcome.REFUSED)}
-            kept = {key: value for key, value in constants.items() if key not in leaked or key in refused}
-        clean_signature = signature
-        if isinstance(signature, Mapping) and any(signature.get(key) == "constexpr" for key in leaked):
-            clean_signature = {
-                key: kind for key, kind in signature.items() if not (key in leaked and kind == "constexpr")
-            }
-        return {
-            "options": dict(decision.options),
-            "verdicts": [(v.key, v.value, v.outcome.value, v.reason) for v in decision.verdicts],
-            "kept": kept,
-            "clean_signature": clean_signature,
-            "constants": constants,
-            "signature": signature,
-            "reported": False,
-        }
+    def _make_record(self, fn: Any, signature: Any, constants: Mapping[Any, Any]) -> Record | None:
+        from triton_ascend_compat import record
 
-    def _record_of(self, source: Any) -> Any:
+        return record.make(self.generation, fn, signature, constants)
+
+    def _report(self, source: Any, record: Record) -> None:
+        from triton_ascend_compat import reporting
+
+        reporting.report(source.fn, record, self.strict)
+
+    def _log_conflicts(self, source: Any, record: Record, asked: Mapping[str, Any]) -> None:
+        from triton_ascend_compat import reporting
+
+        reporting.log_conflicts(source.fn, record["options"], asked)
+
+    def _record_of(self, source: Any) -> Record | None:
         """The record of `source`. Up to Triton 3.2 constants may also be set without `ASTSource.__init__`
         (a subclass, an unpickled source): such a source gets its record here."""
-        record = source.__dict__.get(RECORD)
+        record: Record | None = source.__dict__.get(RECORD)
         if record is not None or self.generation.resolves_names_early:
             return record
-        constants = source.constants
-        if not constants or not plan.leaked_keys(constants, source.fn.arg_names):
+        if not _has_leaked_key(source.constants, source.fn):
             return None
-        record = self._make_record(source.fn, source.signature, constants)
+        record = self._make_record(source.fn, source.signature, source.constants)
         if record is not None:
             source.constants, source.signature = record["kept"], record["clean_signature"]
             setattr(source, RECORD, record)
         return record
 
-    def _concerns_npu(self, source: Any, record: Any, target: Any) -> bool:
+    def _concerns_npu(self, source: Any, record: Record, target: Any) -> bool:
         """Whether `source` is being compiled for npu. For another target it becomes what it would be without
         the shim: its constants come back, or, where those would never have been accepted, Triton's error."""
         if target is None or target.backend == generations.NPU:
@@ -173,3 +153,14 @@ class SourceShim:
         if record["clean_signature"] is not record["signature"]:
             source.signature = record["signature"]
         return False
+
+
+def _has_leaked_key(constants: Any, fn: Any) -> bool:
+    """`plan.leaked_keys` for the hot path: whether there is any."""
+    parameters = getattr(fn, "arg_names", None)
+    if parameters is None or not isinstance(constants, Mapping):
+        return False
+    for key in constants:  # noqa: SIM110 - a generator would cost twice as much
+        if isinstance(key, str) and key not in parameters:
+            return True
+    return False

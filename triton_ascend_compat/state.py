@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import sys
 from dataclasses import dataclass
 from typing import Any
 
-from triton_ascend_compat import generations, installer
+from triton_ascend_compat import _startup, generations, installer
+from triton_ascend_compat._startup_state import StartupState
 from triton_ascend_compat.errors import CompatError
 from triton_ascend_compat.options import installed_options
-
-PLUGIN_VARIABLE = "TRITON_PLUGIN"
 
 
 @dataclass(frozen=True)
@@ -32,6 +30,7 @@ class Status:
         retired: how many names it accepts and drops.
         wrapped: the attributes that are wrapped.
         plugin: the value of TRITON_PLUGIN; None where it is unset.
+        startup: how far the start-up path of this process got, in one sentence.
     """
 
     active: bool
@@ -46,6 +45,7 @@ class Status:
     retired: int
     wrapped: tuple[str, ...]
     plugin: str | None
+    startup: str
 
     def as_dict(self) -> dict[str, Any]:
         """For `json.dumps`."""
@@ -59,16 +59,17 @@ def current() -> Status:
     generation = backend = installed = None
     if triton is not None:
         try:
-            generation = generations.detect().label
+            generation = (shim.generation if shim is not None else generations.detect()).label
         except CompatError as error:
             generation = str(error)
         else:
             backend = generations.npu_backend_class()
             installed = installed_options(backend) if backend is not None else None
+    startup = _startup.state()
     return Status(
         active=shim is not None,
         needed=not installer.stood_down(),
-        reason=_reason(triton_imported=triton is not None, backend_found=backend is not None),
+        reason=_reason(startup, backend_found=backend is not None),
         strict=shim is not None and shim.strict,
         triton=generations.installed_release() if triton is not None else None,
         triton_path=next(iter(getattr(triton, "__path__", ())), None),
@@ -77,14 +78,15 @@ def current() -> Status:
         options=len(installed.types) if installed is not None else 0,
         retired=len(installed.retired) if installed is not None else 0,
         wrapped=installer.wrapped(),
-        plugin=os.environ.get(PLUGIN_VARIABLE),
+        plugin=startup.plugin,
+        startup=startup.reason,
     )
 
 
-def _reason(triton_imported: bool, backend_found: bool) -> str:
-    reason = installer.reason()
+def _reason(startup: StartupState, backend_found: bool) -> str:
+    """Why it is on or off: what the installer says, or, where nothing reached it, the start-up path."""
     if installer.active_shim() is not None and not backend_found:
-        return f"{reason}; dormant: no backend for target npu is installed"
-    if not triton_imported:
-        return f"{reason}; triton is not imported yet"
-    return reason
+        return f"{installer.reason()}; dormant: no backend for target npu is installed"
+    if installer.never_asked():
+        return startup.reason
+    return installer.reason()

@@ -1,0 +1,50 @@
+"""Fixtures for the tests on the real triton-ascend wheel."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+# Before anything imports Triton: caches and dumps of a test run stay out of the home directory.
+_SCRATCH = tempfile.TemporaryDirectory(prefix="triton-ascend-compat-tests-")
+for _name, _folder in {"TRITON_CACHE_DIR": "cache", "TRITON_DUMP_DIR": "dump", "TRITON_HOME": "home"}.items():
+    os.environ[_name] = os.path.join(_SCRATCH.name, _folder)  # noqa: PTH118 - conftest stays light
+
+import pytest  # noqa: E402
+
+
+@pytest.fixture
+def shim():
+    """The shim switched on for one test; what it warned of is forgotten before and after."""
+    import triton  # noqa: F401
+
+    import triton_ascend_compat
+    from triton_ascend_compat import reporting
+
+    reporting.forget_warnings()
+    status = triton_ascend_compat.enable()
+    assert status.active, status.reason
+    yield triton_ascend_compat
+    triton_ascend_compat.disable()
+    reporting.forget_warnings()
+
+
+@pytest.fixture
+def npu():
+    """The offline mode for one test: its `target` is the npu target to compile for."""
+    from triton_ascend_compat.offline import offline
+
+    with offline() as session:
+        yield session
+
+
+@pytest.fixture
+def fresh_cache(tmp_path, monkeypatch):
+    """A function that gives every later compile an empty kernel cache, and returns its folder."""
+
+    def fresh(name):
+        folder = tmp_path / name
+        monkeypatch.setenv("TRITON_CACHE_DIR", str(folder))
+        return folder
+
+    return fresh

@@ -1,0 +1,1 @@
+"""Stand-in for the Ascend backend: see tests/standin/README.md. Compiles nothing for an NPU."""

@@ -1,0 +1,64 @@
+"""The record that a source with leaked keys carries: plain data only, since frontends pickle sources
+between processes.
+
+    options           what is delivered: name -> value
+    verdicts          (key, value, outcome, reason) of each leaked key, in the order they came
+    reported          whether that has been told (see `reporting`)
+    constants         what the frontend gave, and what is left of it for the source
+    kept
+    signature         likewise
+    clean_signature
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from triton_ascend_compat import generations, plan
+from triton_ascend_compat.catalog import known_options
+from triton_ascend_compat.events import Outcome
+from triton_ascend_compat.generations import Generation
+from triton_ascend_compat.options import installed_options
+
+Record = dict[str, Any]
+
+
+def make(generation: Generation, fn: Any, signature: Any, constants: Mapping[Any, Any]) -> Record | None:
+    """The record for a source of kernel `fn` with leaked keys; None where no npu backend is installed.
+
+    Args:
+        generation: the Triton generation.
+        fn: the JITFunction.
+        signature: the source's signature, a mapping, or a string up to Triton 3.4.
+        constants: its constants; some key is leaked.
+    """
+    backend_class = generations.npu_backend_class()
+    installed = installed_options(backend_class) if backend_class is not None else None
+    if installed is None:
+        return None
+    decision = plan.decide(constants, fn.arg_names, installed, known_options())
+    kept = decision.kept
+    refused = {verdict.key for verdict in decision.verdicts if verdict.outcome is Outcome.REFUSED}
+    if refused and not generation.resolves_names_early:
+        # Left where the code generator fails on it, so that no way to compile ignores a refused key.
+        kept = {key: value for key, value in constants.items() if key in kept or key in refused}
+    return {
+        "options": decision.options,
+        "verdicts": [(v.key, v.value, v.outcome.value, v.reason) for v in decision.verdicts],
+        "reported": False,
+        "constants": constants,
+        "kept": kept,
+        "signature": signature,
+        "clean_signature": _without_leaked(signature, [verdict.key for verdict in decision.verdicts]),
+    }
+
+
+def _without_leaked(signature: Any, leaked: list[str]) -> Any:
+    """`signature` without the `'constexpr'` entries that frontends for Triton 3.3+ write for constants."""
+    if not isinstance(signature, Mapping):
+        return signature
+    entries = [key for key in leaked if signature.get(key) == "constexpr"]
+    if not entries:
+        return signature
+    return {key: kind for key, kind in signature.items() if key not in entries}
