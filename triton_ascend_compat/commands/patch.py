@@ -7,7 +7,7 @@ was changed; 4 check: an earlier run was interrupted.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Callable, NoReturn, Optional
+from typing import Callable
 
 import click
 
@@ -17,6 +17,11 @@ from triton_ascend_compat.patching.operations import Condition, Result
 from triton_ascend_compat.patching.site import find_site
 
 NOT_PATCHED, REFUSED, INTERRUPTED = 1, 3, 4
+
+
+class _Refused(click.ClickException):
+    exit_code = REFUSED
+
 
 _site = click.option(
     "--site",
@@ -38,7 +43,7 @@ def command() -> None:
 
 @command.command("check")
 @_site
-def check_command(site: Optional[Path]) -> None:
+def check_command(site: Path | None) -> None:
     """Tell whether triton-ascend is patched, or could be. Changes nothing."""
     result = _run(lambda: operations.check(find_site(site)))
     if result.condition is Condition.NOT_PATCHED:
@@ -50,7 +55,7 @@ def check_command(site: Optional[Path]) -> None:
 @command.command("apply")
 @_site
 @_dry_run
-def apply_command(site: Optional[Path], dry_run: bool) -> None:
+def apply_command(site: Path | None, dry_run: bool) -> None:
     """Patch triton-ascend: all files or none. Doing it twice is doing it once."""
     _run(lambda: operations.apply(find_site(site), dry_run))
 
@@ -58,7 +63,7 @@ def apply_command(site: Optional[Path], dry_run: bool) -> None:
 @command.command("revert")
 @_site
 @_dry_run
-def revert_command(site: Optional[Path], dry_run: bool) -> None:
+def revert_command(site: Path | None, dry_run: bool) -> None:
     """Put the original files back, byte for byte."""
     _run(lambda: operations.revert(find_site(site), dry_run))
 
@@ -67,15 +72,9 @@ def _run(operation: Callable[[], Result]) -> Result:
     try:
         result = operation()
     except PatchError as error:
-        _refuse(error)
+        raise _Refused(str(error)) from None
     # The diff alone goes to stdout, so that it can be piped into a file or a pager.
     click.echo(result.diff, nl=False)
     for line in result.lines:
         click.echo(line, err=bool(result.diff))
     return result
-
-
-def _refuse(error: PatchError) -> NoReturn:
-    refusal = click.ClickException(str(error))
-    refusal.exit_code = REFUSED
-    raise refusal

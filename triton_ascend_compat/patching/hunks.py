@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from triton_ascend_compat.patching.errors import PatchError
 
 if TYPE_CHECKING:
-    from unidiff import PatchedFile
-    from unidiff.patch import Hunk
+    from unidiff.patch import Hunk, PatchedFile
 
 
 def apply_hunks(diff: PatchedFile, data: bytes) -> bytes:
@@ -25,7 +24,7 @@ def apply_hunks(diff: PatchedFile, data: bytes) -> bytes:
     done = 0  # hunks come in the order of the file: the next one lies behind the last one
     for number, hunk in enumerate(diff, start=1):
         old, new = _lines(hunk, "-"), _lines(hunk, "+")
-        places = [i for i in range(len(lines) - len(old) + 1) if lines[i : i + len(old)] == old] if old else []
+        places = [at for at in range(len(lines)) if old and lines[at : at + len(old)] == old]
         if len(places) != 1 or places[0] < done:
             found = "is not in the file" if not places else "does not have one place in the file"
             raise PatchError(f"{diff.path}: hunk {number} (line {hunk.source_start}) {found}")

@@ -17,6 +17,9 @@ from triton_ascend_compat.patching.site import State, read_file, recognise
 from triton_ascend_compat.patching.store import ReleaseLine, release_lines, sha256
 from triton_ascend_compat.patching.transaction import FileRecord, PatchFolder, Record
 
+_NOTHING = "nothing to do"
+_DRY_RUN = "nothing was changed (dry run)"
+
 
 class Condition(Enum):
     """What an installation is after an operation."""
@@ -44,10 +47,10 @@ def check(site: Path, lines: list[ReleaseLine] | None = None) -> Result:
             (f"an earlier run in {site} was interrupted", "'patch apply' or 'patch revert' undoes it first"),
         )
     if _applied_and_untouched(folder):
-        return _already_patched(site, folder.record())
+        return _patched(site, folder.record(), "'patch revert' restores every byte")
     found = recognise(site, _lines(lines))
     if found.state is State.PATCHED:
-        return _already_patched(site, None)
+        return _patched(site, None, "'patch revert' is not possible: this tool has no originals")
     return Result(
         Condition.NOT_PATCHED,
         (
@@ -62,14 +65,14 @@ def apply(site: Path, dry_run: bool = False, lines: list[ReleaseLine] | None = N
     known, folder = _lines(lines), PatchFolder(site)
     if not folder.interrupted:
         if _applied_and_untouched(folder):
-            return _already_patched(site, folder.record())
+            return _patched(site, folder.record(), _NOTHING)
         found = recognise(site, known)
         if found.state is State.PATCHED:
-            return _already_patched(site, None)
+            return _patched(site, None, _NOTHING)
         new = {path: found.line.patched(path, data) for path, data in found.files.items()}
         if dry_run:
-            first = f"would patch {_count(len(new), 'file')} of triton-ascend, line {found.line.name}, in {site}"
-            return Result(Condition.NOT_PATCHED, (first, "nothing was changed (dry run)"), _diff(found.files, new))
+            first = f"would patch {_count(len(new), 'file')} of line {found.line.name} in {site}"
+            return Result(Condition.NOT_PATCHED, (first, _DRY_RUN), _diff(found.files, new))
         _check_writable(site, found.files)
     elif dry_run:
         raise PatchError(f"an earlier run in {site} was interrupted: 'patch apply' undoes it first")
@@ -78,7 +81,7 @@ def apply(site: Path, dry_run: bool = False, lines: list[ReleaseLine] | None = N
         # Another run may have come first: look again now that none can.
         found = recognise(site, known)
         if found.state is State.PATCHED:
-            return _already_patched(site, folder.record())
+            return _patched(site, folder.record(), _NOTHING)
         new = {path: found.line.patched(path, data) for path, data in found.files.items()}
         files = tuple(FileRecord(path, sha256(data), sha256(new[path])) for path, data in found.files.items())
         patches = tuple(patch.name for patch in found.line.patches)
@@ -107,7 +110,7 @@ def revert(site: Path, dry_run: bool = False, lines: list[ReleaseLine] | None = 
         now = {file.path: read_file(site, file.path) for file in record.files}
         old = folder.read_originals(record)
         first = f"would restore {_count(len(old), 'file')} in {site}"
-        return Result(Condition.PATCHED, (first, "nothing was changed (dry run)"), _diff(now, old))
+        return Result(Condition.PATCHED, (first, _DRY_RUN), _diff(now, old))
     if record is not None:
         _check_writable(site, [file.path for file in record.files])
     with folder.locked():
@@ -137,7 +140,7 @@ def _refuse_foreign_patches(site: Path, lines: list[ReleaseLine] | None) -> None
 
 
 def _nothing_to_revert(site: Path) -> Result:
-    return Result(Condition.NOT_PATCHED, (f"not patched: {site / 'triton'}", "nothing to do"))
+    return Result(Condition.NOT_PATCHED, (f"not patched: {site / 'triton'}", _NOTHING))
 
 
 def _lines(lines: list[ReleaseLine] | None) -> list[ReleaseLine]:
@@ -155,9 +158,9 @@ def _applied_and_untouched(folder: PatchFolder) -> bool:
     )
 
 
-def _already_patched(site: Path, record: Record | None) -> Result:
-    by = f"line {record.line}, {', '.join(record.patches)}" if record else "with the same patches, not by this tool"
-    return Result(Condition.PATCHED, (f"already patched: {site / 'triton'} ({by})", "nothing to do"))
+def _patched(site: Path, record: Record | None, second: str) -> Result:
+    by = f"line {record.line}, {', '.join(record.patches)}" if record else "not by this tool"
+    return Result(Condition.PATCHED, (f"patched: {site / 'triton'} ({by})", second))
 
 
 def _check_writable(site: Path, paths: Iterable[str]) -> None:

@@ -45,10 +45,13 @@ def find_site(given: Path | None = None) -> Path:
     if given is None:
         spec = importlib.util.find_spec("triton")
         if spec is None or spec.origin is None:
-            raise PatchError("this environment has no triton package: install triton-ascend, or give --site DIR")
+            raise PatchError(
+                "no triton package in this environment: install triton-ascend, or give --site DIR"
+            )
         given = Path(spec.origin).parent.parent
     elif not (given / _FRONT_END).is_file():
-        hint = f"; did you mean --site {given / 'python'}?" if (given / "python" / _FRONT_END).is_file() else ""
+        python = given / "python"  # where a source tree has it
+        hint = f"; did you mean --site {python}?" if (python / _FRONT_END).is_file() else ""
         raise PatchError(f"{given} does not hold a triton package (no {_FRONT_END} in it){hint}")
     return given.resolve()
 
@@ -69,7 +72,7 @@ def read_file(site: Path, path: str) -> bytes:
             raise PatchError(f"{place}: {error.strerror}") from None
         if stat.S_ISLNK(mode):
             target = os.path.realpath(place)
-            raise PatchError(f"{place} is a symlink (to {target}): patch the installation that the file belongs to")
+            raise PatchError(f"{place} is a symlink (to {target}): patch the installation it leads to")
     if not stat.S_ISREG(mode):
         raise PatchError(f"{place} is not a regular file")
     try:
@@ -91,7 +94,7 @@ def recognise(site: Path, lines: list[ReleaseLine]) -> Installation:
     for line in lines:
         _explain_near_miss(site, line, _FRONT_END)
     if b"ascend" not in read_file(site, _FRONT_END).lower():
-        raise PatchError(f"{site / 'triton'} is not triton-ascend: its {_FRONT_END} has nothing of Ascend in it")
+        raise PatchError(f"{site / 'triton'} is not triton-ascend: {_FRONT_END} has nothing of Ascend in it")
     names = ", ".join(line.name for line in lines)
     raise PatchError(
         f"{site / _FRONT_END} is of no known triton-ascend release (lines {names}), or was edited: "

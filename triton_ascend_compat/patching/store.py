@@ -12,7 +12,8 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-import unidiff
+from unidiff.errors import UnidiffParseError
+from unidiff.patch import PatchSet
 
 from triton_ascend_compat.patching.errors import PatchError
 from triton_ascend_compat.patching.hunks import apply_hunks
@@ -28,7 +29,7 @@ class Patch:
     name: str
     header: dict[str, str]
     hashes: dict[str, tuple[tuple[str, str], ...]]
-    diff: unidiff.PatchSet
+    diff: PatchSet
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class ReleaseLine:
                         raise PatchError(f"{path} is no version that {self.name}/{patch.name} knows")
                     data = apply_hunks(diff, data)
                     if sha256(data) != gives:
-                        raise PatchError(f"{self.name}/{patch.name} does not give the file that it promises: {path}")
+                        raise PatchError(f"{self.name}/{patch.name} does not give the promised {path}")
         return data
 
 
@@ -120,11 +121,11 @@ def read_patch(path: Path) -> Patch:
     for (before, name), (after, _) in zip(expects, gives):
         hashes[name] = (*hashes.get(name, ()), (before, after))
     try:
-        diff = unidiff.PatchSet(body)
-    except unidiff.UnidiffParseError as error:
+        diff = PatchSet(body)
+    except UnidiffParseError as error:
         raise PatchError(f"{where}: {error}") from None
     if [entry.path for entry in diff] != list(hashes):
-        raise PatchError(f"{where}: the header speaks of {list(hashes)}, the diff of {[f.path for f in diff]}")
+        raise PatchError(f"{where}: the header and the diff do not name the same files in the same order")
     for name in hashes:
         pure = PurePosixPath(name)
         if pure.is_absolute() or ".." in pure.parts or pure.parts[0] != "triton":

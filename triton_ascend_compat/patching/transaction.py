@@ -115,7 +115,7 @@ class PatchFolder:
         try:
             self._prepare(record, new)
             self._replace_all(record)
-            os.rename(self.journal, self.applied)
+            self.journal.rename(self.applied)
             _sync(self.path)
         except OSError as error:
             if self.interrupted:
@@ -131,7 +131,7 @@ class PatchFolder:
         """
         self._check_restorable(record)
         try:
-            os.rename(self.applied, self.journal)
+            self.applied.rename(self.journal)
             _sync(self.path)
         except OSError as error:
             raise PatchError(f"{_describe(error)}: nothing was changed") from error
@@ -147,11 +147,11 @@ class PatchFolder:
         return True
 
     def restore(self, record: Record) -> None:
-        """Put the originals in place and forget the transaction. May be repeated after a kill at any point."""
+        """Put the originals in place and forget the transaction; may be repeated after a kill."""
         try:
             for number, file in enumerate(record.files):
                 if sha256(read_file(self.site, file.path)) != file.before:
-                    os.replace(self.originals / str(number), self.site / file.path)
+                    (self.originals / str(number)).replace(self.site / file.path)
                     _sync((self.site / file.path).parent)
             _drop_bytecode(self.site, record)
             # Without the journal the originals mean nothing any more.
@@ -183,12 +183,12 @@ class PatchFolder:
         draft = self.path / "journal.draft"
         draft.unlink(missing_ok=True)
         _write(draft, json.dumps(asdict(record), indent=1).encode())
-        os.rename(draft, self.journal)
+        draft.rename(self.journal)
         _sync(self.path)
 
     def _replace_all(self, record: Record) -> None:
         for number, file in enumerate(record.files):
-            os.replace(self.staged / str(number), self.site / file.path)
+            (self.staged / str(number)).replace(self.site / file.path)
             _sync((self.site / file.path).parent)
         _drop_bytecode(self.site, record)
 
@@ -269,7 +269,7 @@ def _read_record(path: Path) -> Record:
         files = tuple(FileRecord(**entry) for entry in raw["files"])
         return Record(raw["line"], tuple(raw["patches"]), files)
     except (ValueError, KeyError, TypeError, OSError) as error:
-        raise PatchError(f"{path} cannot be read ({error}): install triton-ascend again and remove it") from None
+        raise PatchError(f"{path} cannot be read ({error}): reinstall triton-ascend and remove it") from None
 
 
 def _describe(error: OSError) -> str:
