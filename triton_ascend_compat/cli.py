@@ -14,6 +14,7 @@ COMMANDS = {
     "demo": "triton_ascend_compat.commands.demo",
     "run": "triton_ascend_compat.commands.run",
     "check": "triton_ascend_compat.commands.check",
+    "patch": "triton_ascend_compat.commands.patch",
 }
 
 
