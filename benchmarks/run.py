@@ -50,7 +50,7 @@ def measure(effort: float) -> list[Row]:
 
     rows = [
         by_ratio(
-            "Interpreter start, package installed, TRITON_PLUGIN unset",
+            "Interpreter start in a virtual environment, TRITON_PLUGIN unset",
             processes.interpreter_start(pairs(600)),
             1.01,
         ),

@@ -107,15 +107,16 @@ class SourceShim:
     def _init_leaky(
         self, original: Callable[..., None], source: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> None:
-        names = ("fn", "signature", self.generation.constants_parameter, "attrs")
+        # Replaced where they stand: a call that is wrong in other ways fails as it would without the shim.
+        names = ("fn", "signature", self.generation.constants_parameter)
         given = {**dict(zip(names, args)), **kwargs}
-        constants = given[self.generation.constants_parameter]
-        record = self._make_record(given["fn"], given.get("signature"), constants)
+        record = self._make_record(*(given.get(name) for name in names))
         if record is None:
             return original(source, *args, **kwargs)
-        given["signature"] = record["clean_signature"]
-        given[self.generation.constants_parameter] = record["kept"]
-        original(source, **given)
+        cleaned = {"signature": record["clean_signature"], names[2]: record["kept"]}
+        positional = [*(cleaned.get(name, value) for name, value in zip(names, args)), *args[3:]]
+        keywords = {name: cleaned.get(name, value) for name, value in kwargs.items()}
+        original(source, *positional, **keywords)
         setattr(source, RECORD, record)
         for base in type(source).__mro__:
             if base is self.generation.source_class:
@@ -124,7 +125,7 @@ class SourceShim:
                 self.cover(base)
         return None
 
-    def _make_record(self, fn: Any, signature: Any, constants: Mapping[Any, Any]) -> Record | None:
+    def _make_record(self, fn: Any, signature: Any, constants: Any) -> Record | None:
         from triton_ascend_compat import record
 
         return record.make(self.generation, fn, signature, constants)
