@@ -1,4 +1,4 @@
-"""Compiles for a cuda target without a GPU; prints what came of it, one line of JSON. A script of the tests."""
+"""Compiles for a cuda target without a GPU and prints what came of it as JSON. A script of the tests."""
 
 from __future__ import annotations
 
