@@ -8,12 +8,17 @@ nothing. The decision itself is in `plan`.
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
-from types import FrameType
-from typing import Any, Callable
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, Callable
 
 from triton_ascend_compat import generations
 from triton_ascend_compat.shim import Shim
+
+if TYPE_CHECKING:
+    from triton_ascend_compat.knowledge import Knowledge
+    from triton_ascend_compat.plan import Verdict
 
 #: The names of the fixes that act here.
 LAUNCH, RENAMES, FOREIGN, FOLDING = "launch", "renames", "foreign", "folding"
@@ -28,17 +33,25 @@ def wrappings(shim: Shim) -> list[tuple[Any, str, Callable[..., Any]]]:
 
 
 def _wrap_parse_options(shim: Shim, original: Callable[..., Any]) -> Callable[..., Any]:
+    accepted: frozenset[str] | None = None
+
     @functools.wraps(original)
     def parse_options(backend: Any, opts: Any, *args: Any, **kwargs: Any) -> Any:
-        options = original(backend, opts, *args, **kwargs)
+        nonlocal accepted
         if not shim.fixes or not opts or backend.target.backend != generations.NPU:
-            return options
-        accepted = getattr(options, "__dict__", opts)
-        for key in opts:
-            if key not in accepted:
-                parse = functools.partial(original, backend)
-                options = _without_strays(shim, parse, type(backend), opts, options, sys._getframe(1))
-                break
+            return original(backend, opts, *args, **kwargs)
+        if accepted is None:
+            accepted = frozenset(vars(inspect.unwrap(original)(backend, {})))
+        strays = [key for key in opts if key not in accepted]
+        settled: Collection[str] = ()
+        launch: tuple[dict[str, Any], ...] = ()
+        if strays:
+            fn, launch = generations.option_call(sys._getframe(1), opts)
+            opts, settled = _without_strays(shim, type(backend), opts, strays, fn, launch)
+        options = original(backend, opts, *args, **kwargs)
+        for keywords in launch:
+            for key in settled:
+                keywords.pop(key, None)
         if FOLDING in shim.fixes and "auto_blockify_size" in accepted:
             from triton_ascend_compat.fixes import folding
 
@@ -50,57 +63,55 @@ def _wrap_parse_options(shim: Shim, original: Callable[..., Any]) -> Callable[..
 
 def _without_strays(
     shim: Shim,
-    parse: Callable[[Any], Any],
     backend_class: type,
     opts: Any,
-    options: Any,
-    frame: FrameType | None,
-) -> Any:
-    """Decide about the keys of `opts` that are not in `options`, what the backend made of it; returns
-    `options`, made anew where something arrives under another name."""
-    fn, launch = generations.option_call(frame, opts)
+    strays: list[str],
+    fn: Any,
+    launch: tuple[dict[str, Any], ...],
+) -> tuple[Any, Collection[str]]:
+    """Decide about `strays`, the keys of `opts` that are no fields of the backend's options.
+
+    Returns:
+        The options to parse, and the names that are settled then: the launch, where this is one, is not to
+        look them up any more.
+    """
     parameters = fn.arg_names if fn is not None else ()
-    strays = [
-        key
-        for key in opts
-        if key not in options.__dict__
-        and key not in parameters
-        and not (launch and key in generations.LAUNCH_RESERVED)
-    ]
+    leave = generations.LAUNCH_RESERVED if launch else ()
+    strays = [key for key in strays if key not in parameters and key not in leave]
     if not strays:
-        return options
+        return opts, ()
 
     from triton_ascend_compat import knowledge, plan
 
     known = knowledge.gather(shim.fixes, backend_class)
     if known is None:
-        return options
-    # What the backend itself retires or renames is gone from `options`; a launch would not recognise it.
-    settled = [key for key in strays if key in known.installed]
-    strays = [key for key in strays if key not in settled and key not in known.installed.internal]
-    if strays:
-        verdicts, arriving = plan.decide_strays(strays, opts, parameters, *known)
-        verdicts = tuple(v for v in verdicts if LAUNCH in shim.fixes or _is_told_by_data(v, known.foreign))
-        _tell(fn, verdicts, bool(launch), shim.strict)
-        settled += [verdict.key for verdict in verdicts]
-        if arriving:
-            kept = {key: value for key, value in opts.items() if key not in settled}
-            options = parse({**kept, **arriving})
-    if LAUNCH in shim.fixes or strays:
-        for keywords in launch:
-            for key in settled:
-                keywords.pop(key, None)
-    return options
+        return opts, ()
+    # What the backend itself retires or renames, it has to see.
+    its_own = [key for key in strays if key in known.installed and LAUNCH in shim.fixes]
+    strays = [key for key in strays if key not in known.installed and key not in known.installed.internal]
+    if not strays:
+        return opts, its_own
+    verdicts, arriving = plan.decide_strays(strays, opts, parameters, *known)
+    verdicts = tuple(verdict for verdict in verdicts if LAUNCH in shim.fixes or _is_data(verdict, known))
+    _tell(fn, verdicts, bool(launch), shim.strict)
+    decided = [verdict.key for verdict in verdicts]
+    if launch:
+        for key in decided:
+            opts.pop(key)
+        opts.update(arriving)
+    else:
+        opts = {**{key: value for key, value in opts.items() if key not in decided}, **arriving}
+    return opts, [*its_own, *decided]
 
 
-def _is_told_by_data(verdict: Any, foreign: Any) -> bool:
-    """Whether `verdict` is one of the fixes `renames` and `foreign`, rather than of `launch`."""
-    return not verdict.unknown and (verdict.outcome != "ignored" or verdict.key in foreign)
+def _is_data(verdict: Verdict, known: Knowledge) -> bool:
+    """Whether `verdict` is that of the fixes `renames` and `foreign` rather than of `launch`."""
+    return not verdict.unknown and (verdict.outcome != "ignored" or verdict.key in known.foreign)
 
 
-def _tell(fn: Any, verdicts: Any, launching: bool, strict: bool) -> None:
-    """Report `verdicts`; an unknown keyword of a launch is Triton's error, an unknown option is left out."""
-    import dataclasses
+def _tell(fn: Any, verdicts: Collection[Verdict], launching: bool, strict: bool) -> None:
+    """Report `verdicts`: an unknown keyword of a launch is Triton's error, an unknown option is left out."""
+    from dataclasses import replace
 
     from triton_ascend_compat import reporting
     from triton_ascend_compat.events import Outcome
@@ -108,10 +119,12 @@ def _tell(fn: Any, verdicts: Any, launching: bool, strict: bool) -> None:
     unknown = [verdict for verdict in verdicts if verdict.unknown]
     if launching and unknown:
         reporting.emit(fn, unknown)
-        first = unknown[0]
-        raise KeyError(generations.unrecognised_keyword(first.key) + first.hint)
-    told = [
-        dataclasses.replace(v, outcome=Outcome.IGNORED, reason=f"nobody knows it{v.hint}") if v.unknown else v
-        for v in verdicts
-    ]
-    reporting.tell("a call of triton.compile" if fn is None else fn, told, strict)
+        raise KeyError(generations.unrecognised_keyword(unknown[0].key) + unknown[0].hint)
+    reporting.tell(
+        fn if fn is not None else "triton.compile(options=…)",
+        [
+            replace(v, outcome=Outcome.IGNORED, reason=f"nobody knows it{v.hint}") if v.unknown else v
+            for v in verdicts
+        ],
+        strict,
+    )

@@ -127,6 +127,7 @@ def uninstall() -> list[str]:
     """Switch the shim off and put back what was there; returns the names of the attributes where somebody
     else has wrapped on top: there our wrapper stays, inert."""
     with _lock:
+        _state.reason = "switched off"
         if _state.shim is None:
             return []
         _state.shim.fixes = frozenset()
@@ -137,7 +138,6 @@ def uninstall() -> list[str]:
         if not buried:
             _state.shim = None
         left = [entry.label for entry in buried]
-        _state.reason = "switched off"
         if left:
             _state.reason += f"; wrapped by others since, so left in place and inert: {', '.join(left)}"
             settings.logger().warning("%s", _state.reason)

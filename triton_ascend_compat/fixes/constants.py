@@ -17,6 +17,7 @@ def _wrappings(shim: Shim) -> list[Wrapping]:
     return [
         (source_class, "__init__", wrappers.wrap_init),
         (source_class, "parse_options", wrappers.wrap_parse_options),
+        *((module, name, wrappers.wrap_async_key) for module, name in generations.async_key_bindings()),
     ]
 
 
