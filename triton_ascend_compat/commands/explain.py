@@ -67,7 +67,5 @@ def _fate(verdict: Verdict) -> str:
             return f"is an error ({settings.STRICT_VARIABLE} is set)"
         return "is left out, with one warning; the kernel is that of a call without it"
     if verdict.unknown:
-        return (
-            "is an error in constants and launches, left out of options= and Config(...) with a warning"
-        )
+        return "is an error in constants and launches, left out of options= and Config(...) with a warning"
     return "is refused among constants"
