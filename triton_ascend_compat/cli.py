@@ -13,6 +13,7 @@ COMMANDS = {
     "status": "triton_ascend_compat.commands.status",
     "demo": "triton_ascend_compat.commands.demo",
     "run": "triton_ascend_compat.commands.run",
+    "check": "triton_ascend_compat.commands.check",
     "patch": "triton_ascend_compat.commands.patch",
 }
 

@@ -111,6 +111,13 @@ def ast_to_ttir_bindings() -> list[tuple[Any, str]]:
     return bindings
 
 
+def async_key_bindings() -> list[tuple[Any, str]]:
+    """The name, as (module, name), by which JITFunction keys the compiles that it leaves to an executor
+    (Triton 3.5 and later). `compile` has its own binding of the same function."""
+    jit = sys.modules.get("triton.runtime.jit")
+    return [(jit, "get_cache_key")] if hasattr(jit, "get_cache_key") else []
+
+
 @functools.cache
 def _any_npu_target() -> Any:
     from triton.backends.compiler import GPUTarget

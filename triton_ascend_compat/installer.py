@@ -88,6 +88,7 @@ def uninstall() -> list[str]:
     """Switch the shim off and put back what was there; returns the names of the attributes where somebody
     else has wrapped on top: there our wrapper stays, inert."""
     with _lock:
+        _state.reason = "switched off"
         if _state.shim is None:
             return []
         _state.shim.on = False
@@ -97,7 +98,6 @@ def uninstall() -> list[str]:
         if not buried:
             _state.shim = None
         left = [entry.label for entry in buried]
-        _state.reason = "switched off"
         if left:
             _state.reason += f"; wrapped by others since, so left in place and inert: {', '.join(left)}"
             settings.logger().warning("%s", _state.reason)
@@ -121,6 +121,7 @@ def _wrap_all(shim: SourceShim) -> None:
     wanted: list[tuple[Any, str, Callable[[Callable[..., Any]], Callable[..., Any]]]] = [
         (source_class, "__init__", shim.wrap_init),
         (source_class, "parse_options", shim.wrap_parse_options),
+        *((module, name, shim.wrap_async_key) for module, name in generations.async_key_bindings()),
     ]
     shim.cover = lambda subclass: _wrap(subclass, "parse_options", shim.wrap_parse_options)
     before = list(_state.ledger)

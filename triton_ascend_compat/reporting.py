@@ -41,7 +41,10 @@ def report(fn: Any, record: Record, strict: bool) -> None:
     if strict:
         wrong += [event for event in told if event.outcome is Outcome.IGNORED]
     if wrong:
-        raise errors.CompileOptionError(_refusal(fn, wrong), tuple(event.key for event in wrong))
+        message = _refusal(fn, wrong)
+        # Tuners skip the candidate without a word; this line is what their user sees.
+        settings.logger().warning("refused: %s", message)
+        raise errors.CompileOptionError(message, tuple(event.key for event in wrong))
     for event in told:
         if event.outcome is Outcome.IGNORED:
             _warn_once(event)

@@ -92,18 +92,31 @@ class SourceShim:
 
         return ast_to_ttir
 
+    def wrap_async_key(self, original: Callable[..., str]) -> Callable[..., str]:
+        """The key by which Triton's asynchronous mode tells compiles apart. It is made before the source's
+        options are asked for: candidates that differ in a delivered option only would become one."""
+
+        @functools.wraps(original)
+        def get_cache_key(src: Any, *args: Any, **kwargs: Any) -> str:
+            key = original(src, *args, **kwargs)
+            record = getattr(src, RECORD, None) if self.on else None
+            return f"{key}-{sorted(record['options'].items())}" if record else key
+
+        return get_cache_key
+
     def _init_leaky(
         self, original: Callable[..., None], source: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> None:
-        names = ("fn", "signature", self.generation.constants_parameter, "attrs")
+        # Replaced where they stand: a call that is wrong in other ways fails as it would without the shim.
+        names = ("fn", "signature", self.generation.constants_parameter)
         given = {**dict(zip(names, args)), **kwargs}
-        constants = given[self.generation.constants_parameter]
-        record = self._make_record(given["fn"], given.get("signature"), constants)
+        record = self._make_record(*(given.get(name) for name in names))
         if record is None:
             return original(source, *args, **kwargs)
-        given["signature"] = record["clean_signature"]
-        given[self.generation.constants_parameter] = record["kept"]
-        original(source, **given)
+        cleaned = {"signature": record["clean_signature"], names[2]: record["kept"]}
+        positional = [*(cleaned.get(name, value) for name, value in zip(names, args)), *args[3:]]
+        keywords = {name: cleaned.get(name, value) for name, value in kwargs.items()}
+        original(source, *positional, **keywords)
         setattr(source, RECORD, record)
         for base in type(source).__mro__:
             if base is self.generation.source_class:
@@ -112,7 +125,7 @@ class SourceShim:
                 self.cover(base)
         return None
 
-    def _make_record(self, fn: Any, signature: Any, constants: Mapping[Any, Any]) -> Record | None:
+    def _make_record(self, fn: Any, signature: Any, constants: Any) -> Record | None:
         from triton_ascend_compat import record
 
         return record.make(self.generation, fn, signature, constants)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import os
+import runpy
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import triton
@@ -16,6 +19,9 @@ from triton.compiler import ASTSource, make_backend
 
 NPU = GPUTarget("npu", "Ascend910B2", 0)
 CUDA = GPUTarget("cuda", 80, 32)
+
+#: triton-ascend carries no cuda backend.
+HAS_CUDA = "nvidia" in backends
 
 #: The name of ASTSource's third argument: `constants` up to Triton 3.2, `constexprs` later.
 THIRD = list(inspect.signature(ASTSource.__init__).parameters)[3]
@@ -100,15 +106,26 @@ def artefacts(kernel: Any) -> tuple[Any, ...]:
     return kernel.hash, {name: str(text) for name, text in kernel.asm.items()}, metadata
 
 
+@functools.cache
+def standin_driver_class() -> Any:
+    if IS_STANDIN:
+        return backends["ascend"].driver
+    path = Path(__file__).parents[1] / "standin/src/triton/backends/ascend/driver.py"
+    return runpy.run_path(str(path))["StandInNPUDriver"]
+
+
 @contextlib.contextmanager
 def active_npu_driver() -> Iterator[Any]:
-    """Make the stand-in's driver the active one, for code that compiles without naming a target."""
+    """Make the stand-in's driver the active one, for code that compiles without naming a target.
+
+    On triton-ascend too: its own driver needs an NPU.
+    """
     from triton.runtime.driver import driver
 
     # The attribute behind the property of Triton 3.5 and later; the property would look for a device.
     name = "_active" if hasattr(driver, "_active") else "active"
     before = getattr(driver, name)
-    driver.set_active(backends["ascend"].driver())
+    driver.set_active(standin_driver_class()())
     try:
         yield driver.active
     finally:

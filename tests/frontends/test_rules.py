@@ -18,7 +18,7 @@ from kernels import add_one, add_optional, named_like_options
 from support import (
     BY_NAME,
     CUDA,
-    IS_STANDIN,
+    HAS_CUDA,
     MAKE_IR_TAKES_TARGET,
     NPU,
     SHAPE,
@@ -39,6 +39,7 @@ from triton_ascend_compat import AbsentOptionWarning
 
 ERROR = (ValueError, "'multibuffer' is not in list")
 REAL_ONLY = {"BLOCK": 128}
+needs_cuda = pytest.mark.skipif(not HAS_CUDA, reason="this Triton has no cuda backend")
 
 
 def proves(what: str) -> pytest.MarkDecorator:
@@ -208,7 +209,7 @@ def test_ill_typed_value(shim):
 
 
 @proves("7: hands off")
-@pytest.mark.parametrize("target", [NPU, CUDA], ids=["npu", "cuda"])
+@pytest.mark.parametrize("target", [NPU, pytest.param(CUDA, marks=needs_cuda)], ids=["npu", "cuda"])
 def test_clean_call_is_untouched(target, request):
     before = artefacts(compile_for(target, REAL_ONLY))
     request.getfixturevalue("shim")
@@ -274,6 +275,7 @@ def test_signature_entry_alone_is_not_a_leak(request):
     assert outcome(triton.compile, ASTSource(add_one, dict(signature), REAL_ONLY), target=NPU) == before
 
 
+@needs_cuda
 @proves("7: hands off")
 @pytest.mark.parametrize("leaked", [{"multibuffer": False}, {UNKNOWN: 2}, {"auto_blockify_size": 2}], ids=str)
 def test_other_target_gives_the_original_error(leaked, request):
@@ -512,7 +514,6 @@ def test_kernel_dump_and_override_key(shim):
     assert before == source.hash() == make_source(REAL_ONLY).hash()
 
 
-@pytest.mark.skipif(not IS_STANDIN, reason="launching needs CANN or a stand-in driver")
 @proves("8: every way in")
 def test_launch_of_a_leaky_kernel(request):
     """The launcher reads the constants again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 import time
@@ -64,10 +65,11 @@ def command() -> None:
 
 def _run() -> bool:
     import triton_ascend_compat
-    from triton_ascend_compat import _demo_kernel, generations
+    from triton_ascend_compat import _demo_kernel, generations, settings
     from triton_ascend_compat.offline import NoAscendBackend, offline
 
     release = generations.installed_release()
+    settings.logger().addHandler(logging.NullHandler())  # the demo prints what would be logged by default
     grid = -(-_demo_kernel.ELEMENTS // _demo_kernel.XBLOCK)
     try:
         with offline() as session:

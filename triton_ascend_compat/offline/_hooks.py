@@ -1,21 +1,20 @@
-"""Methods replaced for a while, and put back without taking off what others put on top."""
+"""Attributes replaced for a while, and put back without taking off what others put on top."""
 
 from __future__ import annotations
 
-import functools
 from typing import Any, Callable
 
 _MISSING = object()
 
 
 class Hook:
-    """One replaced attribute of a class or of a module's namespace."""
+    """One replaced attribute of a class, a module or an instance."""
 
     def __init__(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         """Replace `owner.name` by `make(original)`; what was inherited is restored by deleting."""
         self._owner, self._name = owner, name
         self._own = vars(owner).get(name, _MISSING)
-        self._installed = make(getattr(owner, name))
+        self._installed = make(getattr(owner, name, None))
         setattr(owner, name, self._installed)
 
     def undo(self) -> None:
@@ -28,11 +27,9 @@ class Hook:
             setattr(self._owner, self._name, self._own)
 
 
-def wraps_if(active: Callable[[], bool], original: Any, wrapper: Any) -> Any:
-    """`wrapper` while `active()`, else `original`: references that others keep become inert after undo."""
+class Namespace:
+    """A view whose attributes are the entries of a dict: the globals of a module that is not in
+    `sys.modules` can be hooked like any other owner."""
 
-    @functools.wraps(original)
-    def method(*args: Any, **kwargs: Any) -> Any:
-        return (wrapper if active() else original)(*args, **kwargs)
-
-    return method
+    def __init__(self, entries: dict[str, Any]) -> None:
+        self.__dict__ = entries

@@ -1,17 +1,31 @@
 """What the offline mode changes in the installed Ascend backend.
 
-The real TTIR and linalg stages run. The last stage, which needs CANN, is replaced by the backend's own
-metadata parser, with the last text as the "binary". A marker in the backend's hash keeps such kernels
-apart from those that an ordinary compile would look up.
+The real stages run. The last one, which needs CANN, is replaced by the backend's own metadata parser with
+the last text as the "binary"; or, with HIVM, it stays and finds stand-ins where it would need CANN. A marker
+in the backend's hash keeps such kernels apart from those that an ordinary compile would look up.
 """
 
 from __future__ import annotations
 
 import inspect
+import os
+import subprocess
+import time
 from typing import Any, Callable
+
+from triton_ascend_compat import generations
+from triton_ascend_compat.offline._hooks import Hook, Namespace
 
 #: Part of every offline kernel's cache key; the number goes up when what an offline compile stores changes.
 MARKER = "triton-ascend-compat-offline-1"
+
+#: Environment variables that 3.2.0 builds its compilers' command lines from, and leaves out of its cache key.
+_FLAG_VARIABLES = (
+    "TRITON_ALL_BLOCKS_PARALLEL",
+    "TRITON_DISABLE_LINE_INFO",
+    "TRITON_ENABLE_SANITIZER",
+    "ENABLE_PRINT_UB_BITS",
+)
 
 Stage = Callable[[Any, dict[str, Any]], Any]
 
@@ -20,25 +34,34 @@ class NoAscendBackend(RuntimeError):
     """The installed Triton has no backend for npu targets."""
 
 
-def backend_class(chip: str) -> type[Any]:
-    """The compiler class that `triton.compile` uses for `chip`.
+def backend_class() -> type[Any]:
+    """The compiler class that `triton.compile` uses for npu targets.
 
-    Asked from Triton's registry and not from an import path: triton-ascend 3.2.0 is loaded twice, and
-    `triton.backends.ascend.compiler` is the copy that nothing compiles with.
+    Raises:
+        NoAscendBackend: Triton cannot be imported, or has no such backend.
     """
-    from triton.backends import backends
-    from triton.backends.compiler import GPUTarget
-
-    target = GPUTarget("npu", chip, 0)
-    found = [entry.compiler for entry in backends.values() if entry.compiler.supports_target(target)]
-    if len(found) != 1:
+    try:
+        found = generations.npu_backend_class()
+    except Exception as error:
+        raise NoAscendBackend(f"triton cannot be imported here: {error}") from error
+    if found is None:
         raise NoAscendBackend(
-            f"the installed Triton has {len(found)} backends for npu targets, expected one: is triton-ascend "
-            "installed, and not overwritten by upstream triton?"
+            "the installed Triton has no backend for npu targets: install triton-ascend, and not upstream "
+            "triton beside it"
         )
-    cls = found[0]
-    assert isinstance(cls, type)
-    return cls
+    return found
+
+
+def marker(mode: str) -> str:
+    """What offline kernels of this mode have in their cache key, besides the backend's own hash."""
+    flags = ",".join(os.environ.get(name, "") for name in _FLAG_VARIABLES)
+    return f"{MARKER}-{mode}-{flags}"
+
+
+def namespace_of(cls: type[Any]) -> dict[str, Any]:
+    """The globals of the module that defines the backend `cls`; it need not be in `sys.modules`."""
+    module_globals: dict[str, Any] = inspect.unwrap(cls.add_stages).__globals__
+    return module_globals
 
 
 def replace_binary_stage(backend: Any, stages: dict[str, Stage]) -> None:
@@ -47,7 +70,7 @@ def replace_binary_stage(backend: Any, stages: dict[str, Stage]) -> None:
     A backend without triton-ascend's metadata parsers makes no CANN binary (the stand-in backends of
     tests): its stages stay as they are.
     """
-    namespace = inspect.unwrap(type(backend).add_stages).__globals__
+    namespace = namespace_of(type(backend))
     last = backend.binary_ext
     if last not in stages:
         return
@@ -68,3 +91,56 @@ def replace_binary_stage(backend: Any, stages: dict[str, Stage]) -> None:
             return str(text).encode()
 
         stages[last] = keep_linalg
+
+
+def hook_namespace(
+    cls: type[Any], chip: Callable[[], str], tool_ended: Callable[[str, float, bytes], None]
+) -> list[Hook]:
+    """Replace what the backend's module would reach CANN and the device with.
+
+    `chip` gives the calling thread's chip. `tool_ended` is told of each external compiler: the path of the
+    program, the seconds it took and its stderr, which the backend itself throws away.
+    """
+    namespace = namespace_of(cls)
+    owner = Namespace(namespace)
+    hooks = []
+    if "NPUUtils" in namespace:
+        hooks.append(Hook(owner, "NPUUtils", lambda _: _make_npu_utils(chip)))
+    if namespace.get("subprocess") is subprocess:
+        hooks.append(Hook(owner, "subprocess", lambda _: _ObservedSubprocess(tool_ended)))
+    return hooks
+
+
+def _make_npu_utils(chip: Callable[[], str]) -> type[Any]:
+    class NPUUtils:
+        """Stand-in for the class that asks the device which chip it is."""
+
+        def get_arch(self) -> str:
+            return chip()
+
+    return NPUUtils
+
+
+class _ObservedSubprocess:
+    """The module `subprocess`, with a `run` that tells what became of the program."""
+
+    def __init__(self, tool_ended: Callable[[str, float, bytes], None]) -> None:
+        self._tool_ended = tool_ended
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(subprocess, name)
+
+    def run(self, command: Any, *args: Any, **kwargs: Any) -> Any:
+        started = time.perf_counter()
+        stderr: Any = b""
+        try:
+            done = subprocess.run(command, *args, **kwargs)
+            stderr = done.stderr
+            return done
+        except subprocess.CalledProcessError as error:
+            stderr = error.stderr
+            raise
+        finally:
+            told = stderr if isinstance(stderr, bytes) else str(stderr or "").encode()
+            program = command[0] if isinstance(command, (list, tuple)) else command
+            self._tool_ended(str(program), time.perf_counter() - started, told)

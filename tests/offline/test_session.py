@@ -7,46 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import triton
+from triton.backends.compiler import GPUTarget
 
-triton = pytest.importorskip("triton", reason="needs triton-ascend, which is not installed")
-import triton.language as tl  # noqa: E402
-from triton.backends.compiler import GPUTarget  # noqa: E402
-from triton.compiler import ASTSource  # noqa: E402
+from tests.offline.kernels import source
+from triton_ascend_compat.offline import CHIPS, NoAscendBackend, UnknownChip, default_cache, offline
+from triton_ascend_compat.offline.backend import backend_class
 
-from triton_ascend_compat.offline import CHIPS, UnknownChip, offline  # noqa: E402
-from triton_ascend_compat.offline.backend import backend_class  # noqa: E402
-
-BACKEND = backend_class("Ascend910B2")
-
-
-@triton.jit
-def add(x, y, out, n, XBLOCK: tl.constexpr):
-    i = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)
-    mask = i < n
-    tl.store(out + i, tl.load(x + i, mask=mask) + tl.load(y + i, mask=mask), mask=mask)
-
-
-def source(xblock: int = 256) -> Any:
-    return ASTSource(add, {"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i32"}, {"XBLOCK": xblock})
-
-
-@pytest.fixture(autouse=True)
-def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("TRITON_DUMP_DIR", str(tmp_path / "dump"))
-    monkeypatch.setenv("TRITON_HOME", str(tmp_path / "home"))
-
-
-def attributes() -> dict[str, Any]:
-    """What the offline mode may change while it is on, and must have put back afterwards."""
-    return {name: vars(BACKEND).get(name) for name in ("hash", "add_stages", "parse_options")}
-
-
-@pytest.fixture(autouse=True)
-def nothing_stays_behind() -> Any:
-    before = attributes()
-    yield
-    assert attributes() == before
+BACKEND = backend_class()
 
 
 def compile_fails_without_cann() -> None:
@@ -97,8 +65,8 @@ def test_an_ordinary_compile_never_finds_an_offline_kernel() -> None:
 def test_a_second_compile_comes_from_the_cache() -> None:
     with offline() as session:
         first = triton.compile(source(), target=session.target)
-    with offline() as session:
         assert triton.compile(source(), target=session.target).hash == first.hash
+    assert [record.cached for record in session.records] == [False, True]
 
 
 def test_nested_blocks_end_one_by_one() -> None:
@@ -158,16 +126,62 @@ def test_an_unknown_chip_is_named_with_the_nearest() -> None:
 
 
 def test_a_wrapper_put_on_top_is_not_taken_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    with offline():
-        ours = BACKEND.hash
-
-        def theirs(self: Any) -> str:
-            return "theirs-" + ours(self)
-
-        monkeypatch.setattr(BACKEND, "hash", theirs)
     target = GPUTarget("npu", "Ascend910B2", 0)
-    assert BACKEND.hash is theirs
-    assert BACKEND(target).hash() == f"theirs-{target}"
-    monkeypatch.undo()
-    # What monkeypatch put back is our wrapper, inert by now; take it off for the check at the end.
+    with monkeypatch.context() as patch:
+        with offline():
+            ours = BACKEND.hash
+
+            def theirs(self: Any) -> str:
+                return "theirs-" + ours(self)
+
+            patch.setattr(BACKEND, "hash", theirs)
+        assert BACKEND.hash is theirs
+        assert BACKEND(target).hash() == f"theirs-{target}"
+    # What was put back is our wrapper, inert by now; take it off for the check at the end.
+    assert BACKEND(target).hash() == str(target)
     BACKEND.hash = ours.__wrapped__
+
+
+def test_the_cache_is_beside_the_normal_one_which_stays_empty(tmp_path: Path) -> None:
+    with offline() as session:
+        triton.compile(source(), target=session.target)
+    assert not (tmp_path / "cache").exists()
+    assert session.cache == tmp_path / "cache-ascend-offline" == default_cache()
+    assert list(session.cache.rglob("add.ttadapter"))
+
+
+def test_the_cache_may_be_elsewhere(tmp_path: Path) -> None:
+    with offline(cache=tmp_path / "mine") as session:
+        triton.compile(source(), target=session.target)
+    assert list((tmp_path / "mine").rglob("add.ttadapter"))
+    assert not (tmp_path / "cache-ascend-offline").exists()
+
+
+def test_a_nested_session_may_use_another_cache(tmp_path: Path) -> None:
+    with offline() as outer:
+        with offline(cache=tmp_path / "mine") as inner:
+            triton.compile(source(), target=inner.target)
+        triton.compile(source(), target=outer.target)
+        with offline():
+            assert default_cache() == outer.cache
+    assert list(inner.cache.rglob("add.ttadapter"))
+    assert list(outer.cache.rglob("add.ttadapter"))
+
+
+def test_a_flag_that_3_2_0_leaves_out_of_its_key_is_in_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    with offline() as session:
+        off = triton.compile(source(), target=session.target).hash
+        monkeypatch.setenv("TRITON_ALL_BLOCKS_PARALLEL", "1")
+        assert triton.compile(source(), target=session.target).hash != off
+
+
+def test_the_metadata_says_that_it_is_offline() -> None:
+    with offline() as session:
+        assert triton.compile(source(), target=session.target).metadata.ascend_offline == "linalg"
+
+
+def test_without_a_backend_for_npu_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("triton.backends.backends", {})
+        with pytest.raises(NoAscendBackend, match="install triton-ascend"), offline():
+            pass

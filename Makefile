@@ -1,0 +1,36 @@
+# Each target does its own set-up: a machine needs Python 3.9 to 3.11 (or uv), pip and make.
+
+VENV ?= .venv
+PY := $(VENV)/bin/python
+INSTALLED := $(VENV)/.installed
+QUIETLY := scripts/with-temporary-caches
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench clean
+
+help: ## Say what can be made
+	@echo "make TARGET, where TARGET is one of:"
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | \
+		while IFS='|' read -r target text; do printf '%-18s %s\n' "$$target" "$$text"; done
+
+demo: $(INSTALLED) ## Show the bug and the fix on the real triton-ascend 3.2.0; no NPU needed
+	@$(QUIETLY) $(PY) -m triton_ascend_compat demo
+
+test: $(INSTALLED) lint ## Lint, types and tests; no NPU, no CANN and no torch needed
+	@echo "tests" && $(QUIETLY) $(PY) -m pytest -q --ignore=tests/frontends
+
+lint: $(INSTALLED) ## Lint, format and types only
+	@echo "lint" && $(PY) -m ruff check --quiet . && $(PY) -m ruff format --check --quiet .
+	@echo "types" && $(PY) -m mypy --no-error-summary && \
+		$(PY) -m mypy --no-error-summary --strict startup/_triton_ascend_compat_start.py benchmarks/*.py
+
+bench: $(INSTALLED) ## Measure what the shim costs; BENCH_ARGS=--readme puts the table into the READMEs
+	@$(QUIETLY) $(PY) benchmarks/run.py $(BENCH_ARGS)
+
+clean: ## Remove the environment and everything that was built
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .nox
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(INSTALLED): pyproject.toml scripts/make-venv
+	@scripts/make-venv $(VENV)
+	@touch $@

@@ -1,0 +1,59 @@
+"""Comparing two things on a noisy machine: they alternate, and the medians of the pairs are what counts."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Timer = Callable[[], float]
+"""Does its work once or many times over; returns seconds for one."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Seconds for one run of either side (medians), and the medians over the pairs."""
+
+    base: float
+    other: float
+    ratio: float
+    difference: float
+
+
+def compare(base: Timer, other: Timer, pairs: int) -> Comparison:
+    """`other` against `base`, in `pairs` alternating pairs whose order alternates too; one more warms up."""
+    base(), other()
+    bases, others = [], []
+    for number in range(pairs):
+        if number % 2:
+            others.append(other())
+            bases.append(base())
+        else:
+            bases.append(base())
+            others.append(other())
+    return Comparison(
+        base=statistics.median(bases),
+        other=statistics.median(others),
+        ratio=statistics.median(o / b for b, o in zip(bases, others)),
+        difference=statistics.median(o - b for b, o in zip(bases, others)),
+    )
+
+
+def timed(work: Callable[[], object], times: int) -> Timer:
+    """A timer that repeats `work`, after one untimed run, with the garbage collector held off."""
+
+    def timer() -> float:
+        work()
+        gc.collect()
+        gc.disable()
+        try:
+            start = time.perf_counter()
+            for _ in range(times):
+                work()
+            return (time.perf_counter() - start) / times
+        finally:
+            gc.enable()
+
+    return timer

@@ -1,0 +1,101 @@
+"""What the shim costs, each as a ratio or difference between alternating runs: see `make bench`.
+
+Not tests: a target that is missed is shown as such, and the exit code stays 0.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import processes
+import report
+import sources
+from measuring import Comparison
+from report import Row
+
+ROOT = Path(__file__).resolve().parent.parent
+READMES = ("README.md", "README.zh-CN.md")
+SOURCES = 10_000
+
+
+def by_ratio(what: str, found: Comparison, target: float) -> Row:
+    scale, unit = (1e3, "ms") if found.base > 5e-4 else (1e6, "µs")
+    return Row(
+        what,
+        f"{found.base * scale:.2f} {unit}",
+        f"{found.other * scale:.2f} {unit}",
+        f"× {found.ratio:.3f}",
+        f"× {target}",
+        found.ratio <= target,
+    )
+
+
+def by_microseconds(what: str, found: Comparison, target: float) -> Row:
+    return Row(
+        what,
+        f"{found.base * 1e6:.1f} µs",
+        f"{found.other * 1e6:.1f} µs",
+        f"{found.difference * 1e6:+.1f} µs",
+        f"+{target:g} µs",
+        found.difference * 1e6 <= target,
+    )
+
+
+def measure(effort: float) -> list[Row]:
+    """All rows; `effort` scales the numbers of pairs."""
+
+    def pairs(number: int) -> int:
+        return max(3, round(number * effort))
+
+    rows = [
+        by_ratio(
+            "Interpreter start in a virtual environment, TRITON_PLUGIN unset",
+            processes.interpreter_start(pairs(600)),
+            1.01,
+        ),
+        by_ratio("`import triton` in a fresh interpreter, shim on", processes.import_triton(pairs(60)), 1.02),
+        by_microseconds("Clean `ASTSource` and its hash, shim on", sources.clean_source(pairs(150)), 2),
+        by_microseconds(
+            "Leaky `ASTSource` and its hash, against its clean twin", sources.leaky_source(pairs(150)), 20
+        ),
+        by_ratio(
+            "`triton.compile`, found in the cache on disk, shim on", sources.cached_compile(pairs(150)), 1.01
+        ),
+    ]
+    for threads in (2, 4):
+        found = sources.on_threads(threads, SOURCES, pairs(5))
+        rows.append(by_ratio(f"{SOURCES:,} leaky sources, each, {threads} threads against one", found, 1.2))
+    kept = sources.memory_growth(SOURCES, warm_up=1000) / SOURCES
+    rows.append(
+        Row(
+            f"Memory kept after {SOURCES:,} leaky sources, each",
+            "",
+            "",
+            f"{kept:.1f} bytes",
+            "1 byte",
+            kept <= 1,
+        )
+    )
+    return rows
+
+
+@click.command()
+@click.option("--markdown", is_flag=True, help="Print the table as Markdown.")
+@click.option("--readme", is_flag=True, help="Put the table into the marked block of the READMEs.")
+@click.option("--effort", default=1.0, show_default=True, help="Scales the numbers of repetitions.")
+def main(markdown: bool, readme: bool, effort: float) -> None:
+    """Measure what the shim costs on this machine."""
+    rows = measure(effort)
+    if markdown:
+        click.echo(report.markdown(rows), nl=False)
+    else:
+        report.show(rows)
+    if readme:
+        for name in READMES:
+            done = report.rewrite(ROOT / name, report.markdown(rows))
+            click.echo(f"{name}: {'rewritten' if done else 'has no marked block'}", err=True)
+
+
+if __name__ == "__main__":
+    main()

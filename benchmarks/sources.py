@@ -1,0 +1,120 @@
+"""What kernel sources take inside one process, on the real triton-ascend."""
+
+from __future__ import annotations
+
+import threading
+import time
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import triton
+import triton.language as tl
+from measuring import Comparison, Timer, compare, timed
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+import triton_ascend_compat
+from triton_ascend_compat.offline import DEFAULT_CHIP, offline
+
+#: An option that every triton-ascend has had, and a value that is not its default.
+LEAKED = {"multibuffer": False}
+
+
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
+def add(x, y, out, n, XBLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    i = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)
+    mask = i < n
+    tl.store(out + i, tl.load(x + i, mask=mask) + tl.load(y + i, mask=mask), mask=mask)
+
+
+SIGNATURE = {"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i32"}
+
+
+def make(leaked: dict[str, Any]) -> Any:
+    """A source whose constants hold `leaked` besides the kernel's own."""
+    return ASTSource(add, dict(SIGNATURE), {"XBLOCK": 256, **leaked})
+
+
+def clean() -> object:
+    return make({}).hash()
+
+
+def leaky() -> object:
+    return make(LEAKED).hash()
+
+
+def switched(on: bool, timer: Timer) -> Timer:
+    """`timer` with the shim on, or off; the switching itself is not timed."""
+
+    def run() -> float:
+        (triton_ascend_compat.enable if on else triton_ascend_compat.disable)()
+        return timer()
+
+    return run
+
+
+def clean_source(pairs: int) -> Comparison:
+    """A source without leaked keys and its hash, with the shim against without it."""
+    timer = timed(clean, 200)
+    return compare(switched(False, timer), switched(True, timer), pairs)
+
+
+def leaky_source(pairs: int) -> Comparison:
+    """A source with one leaked option and its hash, against its clean twin, both with the shim on."""
+    triton_ascend_compat.enable()
+    return compare(timed(clean, 200), timed(leaky, 200), pairs)
+
+
+def cached_compile(pairs: int) -> Comparison:
+    """`triton.compile` that finds its kernel in the cache on disk, with the shim against without it."""
+    target = GPUTarget("npu", DEFAULT_CHIP, 0)
+    with offline():
+
+        def work() -> object:
+            return triton.compile(make({}), target=target, options=LEAKED)
+
+        timer = timed(work, 20)
+        return compare(switched(False, timer), switched(True, timer), pairs)
+
+
+def on_threads(threads: int, sources: int, rounds: int) -> Comparison:
+    """Leaky sources, hashed and asked for their options, on some threads against one: seconds a source."""
+    triton_ascend_compat.enable()
+    return compare(_spread(1, sources), _spread(threads, sources), rounds)
+
+
+def memory_growth(sources: int, warm_up: int) -> int:
+    """Bytes of Python memory that `sources` leaky sources leave behind, after a warm-up."""
+    triton_ascend_compat.enable()
+    _spread(1, warm_up)()
+    tracemalloc.start()
+    try:
+        _spread(1, warm_up)()
+        before = tracemalloc.get_traced_memory()[0]
+        _spread(1, sources)()
+        return tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+
+
+def _spread(threads: int, sources: int) -> Timer:
+    def work(count: int) -> None:
+        for _ in range(count):
+            source = make(LEAKED)
+            source.hash()
+            source.parse_options()
+
+    def timer() -> float:
+        workers = [threading.Thread(target=work, args=(sources // threads,)) for _ in range(threads)]
+        start = time.perf_counter()
+        _each(threading.Thread.start, workers)
+        _each(threading.Thread.join, workers)
+        return (time.perf_counter() - start) / sources
+
+    return timer
+
+
+def _each(do: Callable[[threading.Thread], None], threads: list[threading.Thread]) -> None:
+    for thread in threads:
+        do(thread)

@@ -1,0 +1,142 @@
+"""The JIT and tuners in offline mode: they compile, launch nothing, and keep nothing for later."""
+
+from __future__ import annotations
+
+import pytest
+import triton
+import triton.runtime.errors
+from triton.runtime.driver import driver
+
+from tests.offline.kernels import add, broken, tuned, wide_only
+from triton_ascend_compat.offline import CHIPS, Pointer, offline
+
+POINTERS = [Pointer("fp32")] * 3
+
+
+def test_without_it_there_is_no_driver() -> None:
+    with pytest.raises(RuntimeError, match="0 active drivers"), pytest.warns(UserWarning, match="ccec"):
+        add.warmup(*POINTERS, 1000, XBLOCK=256, grid=(1,))
+
+
+def test_warm_up_compiles() -> None:
+    with offline() as session:
+        kernel = add.warmup(*POINTERS, 1000, XBLOCK=256, grid=(1,))
+    assert "func.func @add" in kernel.asm["ttadapter"]
+    assert session.launches == 0
+
+
+def test_a_launch_compiles_and_is_counted_only() -> None:
+    with offline() as session:
+        add[(4,)](*POINTERS, 1000, XBLOCK=256)
+        add[lambda meta: (4,)](*POINTERS, 1000, XBLOCK=256)
+    assert session.launches == 2
+    assert len(session.records) == 1  # the second launch found the kernel in memory
+
+
+def test_numpy_arrays_are_tensors_too() -> None:
+    numpy = pytest.importorskip("numpy", reason="numpy is not installed")
+    with offline() as session:
+        add[(1,)](*[numpy.zeros(8, numpy.float16)] * 3, 8, XBLOCK=8)
+    assert session.records[0].signature["x"] == "*fp16"
+
+
+def test_what_the_backend_refuses_of_a_grid_is_refused_here_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRITON_ALL_BLOCKS_PARALLEL", raising=False)
+    with offline(), pytest.raises(RuntimeError, match="grid should be less than 65536"):
+        add[(65536,)](*POINTERS, 1000, XBLOCK=256)
+
+
+def test_each_session_compiles_for_its_own_chip() -> None:
+    seen = []
+    for chip in ("Ascend910B2", "Ascend910_9589"):
+        with offline(chip) as session:
+            add[(1,)](*POINTERS, 1000, XBLOCK=256)
+        seen += [record.chip for record in session.records]
+    assert seen == ["Ascend910B2", "Ascend910_9589"]
+
+
+def test_the_driver_knows_the_cores_of_the_chip() -> None:
+    with offline("Ascend910B3"):
+        properties = driver.active.utils.get_device_properties(driver.active.get_current_device())
+    assert properties["num_aicore"] == CHIPS["Ascend910B3"].cube_cores
+    assert properties["num_vectorcore"] == 2 * properties["num_aicore"]
+
+
+def test_a_tuner_compiles_every_config_and_times_none() -> None:
+    with offline() as session:
+        tuner = tuned([64, 128, 256])
+        tuner[(1,)](*POINTERS, 1000)
+        assert list(tuner.configs_timings.values()) == [[0.0, 0.0, 0.0]] * 3
+    assert [record.constexprs["XBLOCK"] for record in session.records] == [64, 128, 256]
+    assert session.launches == 4  # one for each config, and one for the config it settled on
+
+
+def test_a_tuner_skips_what_it_skips_on_a_device() -> None:
+    with offline() as session:
+        tuner = tuned([32, 128], fn=wide_only)
+        tuner[(1,)](*POINTERS, 1000)
+        assert tuner.best_config.kwargs == {"XBLOCK": 128}
+    assert [record.ok for record in session.records] == [False, True]
+    assert "at least 64" in str(session.records[0].error)
+
+
+def test_a_tuner_ends_where_it_ends_on_a_device() -> None:
+    """Any other compile error ends 3.2.0's tuner; what was recorded until then stays."""
+    with offline() as session:
+        tuner = tuned([64, 1 << 21, 128])
+        with pytest.raises(Exception, match="TRITON_MAX_TENSOR_NUMEL"):
+            tuner[(1,)](*POINTERS, 1000)
+    assert [record.ok for record in session.records] == [True, False]
+
+
+def test_what_a_tuner_decided_is_forgotten_afterwards() -> None:
+    with offline():
+        tuner = tuned([64, 128])
+    before = dict(vars(tuner))
+    with offline():
+        tuner[(1,)](*POINTERS, 1000)
+        assert tuner.cache
+    assert tuner.cache == {}
+    assert tuner.do_bench == before["do_bench"]
+
+
+def test_a_tuner_made_offline_asks_the_real_driver_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    with offline():
+        tuner = tuned([64, 128])
+
+    class OneDriver:
+        """Stands in for the driver of a device."""
+
+        def get_benchmarker(self):
+            return lambda kernel_call, quantiles: ["measured"]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(driver, "active", OneDriver())
+        assert tuner.do_bench(lambda: None, quantiles=(0.5,)) == ["measured"]
+
+
+def test_do_bench_compiles_and_measures_infinity() -> None:
+    with offline() as session:
+
+        def launch() -> None:
+            add[(1,)](*POINTERS, 1000, XBLOCK=256)
+
+        assert triton.testing.do_bench(launch) == float("inf")
+        assert triton.testing.do_bench(launch, quantiles=[0.5, 0.2]) == [float("inf")] * 2
+    assert session.launches == 2
+
+
+def test_the_jit_names_the_options_that_were_asked_for() -> None:
+    with offline() as session:
+        add[(1,)](*POINTERS, 1000, XBLOCK=256, multibuffer=False, num_warps=4)
+    (record,) = session.records
+    assert {"multibuffer", "num_warps"} <= set(record.asked)
+    assert "XBLOCK" not in record.asked
+    assert record.delivered["multibuffer"] is False
+    assert record.config == {"XBLOCK": 256, "multibuffer": False}
+
+
+def test_a_kernel_that_does_not_compile_raises_as_ever() -> None:
+    with offline() as session, pytest.raises(Exception, match="undefined_name"):
+        broken[(1,)](*POINTERS, 1000, XBLOCK=256)
+    assert session.launches == 0

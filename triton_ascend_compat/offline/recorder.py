@@ -1,0 +1,318 @@
+"""Watches compiles from the methods that every one of them goes through, and makes a record of each.
+
+`triton.compile` itself cannot be watched: callers keep references to it from before. What they all share
+are the classes: `ASTSource.parse_options` begins a compile, the backend's stages are its course, and
+`CompiledKernel.__init__` or an exception ends it.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any, Callable
+
+from triton_ascend_compat import generations
+from triton_ascend_compat.events import KeyEvent, Outcome
+from triton_ascend_compat.offline import failures, hivm
+from triton_ascend_compat.offline.records import CompileRecord, Overflow, StageTime, one_line
+
+#: Metadata fields that say that a kernel was compiled offline, and what the compiler noted meanwhile.
+MODE_FIELD = "ascend_offline"
+NOTES_FIELD = "ascend_offline_notes"
+
+Hooked = Callable[..., Any]
+
+
+class _Compile:
+    """A compile that has begun on this thread and has not ended yet."""
+
+    def __init__(self, session: Any, source: Any) -> None:
+        self.session = session
+        self.source = source
+        self.started = time.perf_counter()
+        self.options: dict[str, Any] | None = None
+        self.defaults: Mapping[str, Any] = {}
+        self.asked: dict[str, Any] = {}
+        self.target: Any = None
+        self.keys: list[KeyEvent] = []
+        self.stages: list[StageTime] = []
+        self.tool_seconds = 0.0
+        self.notes: list[str] = []
+        self.ir: dict[str, str] = {}
+        self.hash: str | None = None
+        self.failure: dict[str, Any] | None = None
+
+
+class Recorder:
+    """Makes the hooks. `session` gives the calling thread's session, or None outside of offline mode."""
+
+    def __init__(self, session: Callable[[], Any]) -> None:
+        self._session = session
+        self._local = threading.local()
+
+    # What stands on the thread: the compile in progress, and what the JIT last asked of the backend.
+
+    def _current(self) -> _Compile | None:
+        compile_: _Compile | None = getattr(self._local, "compile", None)
+        return compile_
+
+    def _begin(self, source: Any) -> None:
+        self.flush()
+        session = self._session()
+        if session is not None:
+            self._local.compile = _Compile(session, source)
+
+    def flush(self) -> None:
+        """End what ended unseen on this thread: an error raised by a wrapper that lies over ours. Without a
+        word from the shim it was no compile: frontends also ask a source for its options by themselves."""
+        compile_ = self._current()
+        if compile_ is not None:
+            reasons = [event.reason for event in compile_.keys if event.outcome is not Outcome.DELIVERED]
+            if reasons:
+                self._end(error_line="; ".join(reasons), error_type="CompileOptionError")
+            self._local.compile = None
+
+    # Hooks on Triton's source and kernel classes.
+
+    def wrap_source_options(self, original: Hooked) -> Hooked:
+        """`ASTSource.parse_options`: a compile begins."""
+
+        @functools.wraps(original)
+        def parse_options(source: Any) -> Any:
+            self._begin(source)
+            with self._errors():
+                return original(source)
+
+        return parse_options
+
+    def wrap_make_ir(self, original: Hooked) -> Hooked:
+        """`ASTSource.make_ir`: where the code generator fails."""
+
+        @functools.wraps(original)
+        def make_ir(source: Any, *args: Any, **kwargs: Any) -> Any:
+            with self._errors():
+                return original(source, *args, **kwargs)
+
+        return make_ir
+
+    def wrap_kernel_init(self, original: Hooked) -> Hooked:
+        """`CompiledKernel.__init__`: a compile has ended well."""
+
+        @functools.wraps(original)
+        def __init__(kernel: Any, src: Any, metadata_group: Any, hash: Any) -> None:
+            original(kernel, src, metadata_group, hash)
+            compile_ = self._current()
+            if compile_ is not None and compile_.source is src:
+                self._end(kernel=kernel)
+
+        return __init__
+
+    # Hooks on the backend.
+
+    def wrap_backend_options(self, original: Hooked) -> Hooked:
+        """The backend's `parse_options`: what was asked for, and what will be delivered."""
+
+        @functools.wraps(original)
+        def parse_options(backend: Any, asked: Any) -> Any:
+            if self._session() is None or backend.target.backend != generations.NPU:
+                self._local.compile = None
+                return original(backend, asked)
+            compile_ = self._current()
+            if compile_ is None or compile_.options is not None:
+                # Not from `compile`: the JIT asks first, with the caller's keywords, and then hands every
+                # option over to `compile`.
+                self.flush()
+                options = original(backend, asked)
+                self._local.jit = (dict(asked), dict(vars(options)))
+                return options
+            compile_.asked = self._asked(compile_.source, asked)
+            compile_.target = backend.target
+            with self._errors():
+                options = original(backend, asked)
+            compile_.options = dict(vars(options))
+            compile_.defaults = compile_.session.defaults(lambda: vars(original(backend, {})))
+            return options
+
+        return parse_options
+
+    def watch_stages(self, stages: dict[str, Any], mode: str) -> None:
+        """Replace each of a compile's stages by one that is recorded. `mode` goes into the metadata."""
+        last = list(stages)[-1]
+        for name, stage in stages.items():
+            stages[name] = self._watched(name, stage, mode if name == last else None)
+
+    def _watched(self, name: str, stage: Hooked, mode: str | None) -> Hooked:
+        def run(module: Any, metadata: dict[str, Any]) -> Any:
+            compile_ = self._current()
+            if compile_ is None:
+                return stage(module, metadata)
+            compile_.hash = metadata["hash"]
+            if not compile_.stages:
+                compile_.failure = failures.recall(compile_.hash)
+            started = time.perf_counter()
+            with self._errors(name):
+                try:
+                    result = self._run_stage(compile_, name, stage, module, metadata)
+                finally:
+                    compile_.stages.append(StageTime(name, (time.perf_counter() - started) * 1e3))
+            if compile_.session.keep_ir:
+                compile_.ir[name] = _text(result)
+            if mode is not None:
+                metadata[MODE_FIELD] = mode
+                metadata[NOTES_FIELD] = "\n".join(compile_.notes)
+            return result
+
+        return run
+
+    def _run_stage(self, compile_: _Compile, name: str, stage: Hooked, module: Any, metadata: Any) -> Any:
+        failure = compile_.failure
+        if failure is not None and compile_.hash is not None:
+            if failure["stage"] == name:
+                compile_.notes += failure["notes"]
+                failures.repeat(failure)
+            text = failures.text_of_stage(compile_.hash, f"{compile_.source.name[:150]}.{name}")
+            if text is not None:
+                return text
+        return stage(module, metadata)
+
+    def tool_ended(self, program: str, seconds: float, stderr: bytes) -> None:
+        """An external compiler has ended, well or not."""
+        compile_ = self._current()
+        if compile_ is not None:
+            compile_.tool_seconds += seconds
+            compile_.notes += hivm.notes_in(stderr.decode(errors="replace"))
+
+    def key_seen(self, event: KeyEvent) -> None:
+        """Hear from the shim what became of a key: it says so inside the compile, on the same thread."""
+        compile_ = self._current()
+        if compile_ is not None and compile_.source.name == event.kernel:
+            compile_.keys.append(event)
+
+    # Ends.
+
+    def _errors(self, stage: str | None = None) -> _Ending:
+        return _Ending(self, stage)
+
+    def failed(self, error: BaseException, stage: str | None) -> None:
+        """The compile in progress ends with `error`."""
+        compile_ = self._current()
+        if compile_ is None:
+            return
+        if stage is not None and compile_.hash is not None and compile_.failure is None:
+            failures.remember(compile_.hash, stage, error, compile_.notes)
+        told = getattr(error, "stderr", None)
+        text = told.decode(errors="replace") if isinstance(told, bytes) and told else str(error)
+        self._end(error_line=one_line(text) or type(error).__name__, error_type=_name_of(error), detail=text)
+
+    def _end(
+        self,
+        kernel: Any = None,
+        error_line: str | None = None,
+        error_type: str | None = None,
+        detail: str | None = None,
+    ) -> None:
+        compile_ = self._current()
+        self._local.compile = None
+        assert compile_ is not None
+        source, options = compile_.source, compile_.options or {}
+        constexprs = constexprs_of(source)
+        delivered = {key: plain(options[key]) for key in compile_.asked if key in options}
+        off_default = {
+            key: value
+            for key, value in delivered.items()
+            if value != plain(compile_.defaults.get(key)) and value is not None
+        }
+        notes = list(compile_.notes)
+        if kernel is not None and not compile_.stages:
+            notes += [note for note in getattr(kernel.metadata, NOTES_FIELD, "").split("\n") if note]
+        record = CompileRecord(
+            kernel=source.name,
+            location=generations.kernel_location(getattr(source, "fn", None)),
+            chip=str(compile_.target.arch) if compile_.target is not None else compile_.session.chip,
+            hivm=compile_.session.hivm,
+            signature={str(key): str(kind) for key, kind in source.signature.items()},
+            constexprs=constexprs,
+            asked={key: plain(value) for key, value in compile_.asked.items()},
+            delivered=delivered,
+            config={**constexprs, **off_default},
+            keys=tuple(compile_.keys),
+            stages=tuple(compile_.stages),
+            milliseconds=(time.perf_counter() - compile_.started) * 1e3,
+            tool_milliseconds=compile_.tool_seconds * 1e3,
+            cached=kernel is not None and not compile_.stages,
+            hash=kernel.hash if kernel is not None else compile_.hash,
+            error=error_line,
+            error_type=error_type,
+            detail=detail,
+            overflow=Overflow.found_in(detail or ""),
+            notes=tuple(dict.fromkeys(notes)),
+            ir=_ir_of(kernel, compile_) if compile_.session.keep_ir else {},
+        )
+        compile_.session.add(record, source, options)
+
+    def _asked(self, source: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
+        jit, self._local.jit = getattr(self._local, "jit", None), None
+        if jit is not None and all(key in asked and asked[key] is value for key, value in jit[1].items()):
+            parameters = getattr(getattr(source, "fn", None), "arg_names", ())
+            return {key: value for key, value in jit[0].items() if key not in parameters}
+        return dict(asked)
+
+
+class _Ending:
+    """Tells the recorder of an exception, and lets it pass."""
+
+    def __init__(self, recorder: Recorder, stage: str | None) -> None:
+        self._recorder, self._stage = recorder, stage
+
+    def __enter__(self) -> None:
+        """Nothing has happened yet."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is not None:
+            self._recorder.failed(error, self._stage)
+
+
+def constexprs_of(source: Any) -> dict[str, Any]:
+    """The constexpr parameters of a source's kernel and their values, as plain data."""
+    fn = getattr(source, "fn", None)
+    if fn is None:
+        return {}
+    wanted = {param.name for param in fn.params if param.is_constexpr}
+    named = {parameter_name(fn, key): value for key, value in source.constants.items()}
+    return {name: plain(value) for name, value in named.items() if name in wanted}
+
+
+def parameter_name(fn: Any, key: Any) -> str:
+    """The kernel parameter that a key of constants means: a name up to Triton 3.2, a path from 3.3 on."""
+    while isinstance(key, tuple):
+        key = key[0]
+    return str(fn.arg_names[key]) if isinstance(key, int) else str(key)
+
+
+def plain(value: Any) -> Any:
+    """A value as data that JSON has a form for."""
+    value = getattr(value, "value", value) if type(value).__name__ == "constexpr" else value
+    if isinstance(value, (str, int, float, bool, type(None))):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    return getattr(value, "__name__", None) or str(value)
+
+
+def _name_of(error: BaseException) -> str:
+    # `compile` turns what an external compiler raises into an MLIRCompilationError.
+    return "MLIRCompilationError" if hasattr(error, "stderr") else type(error).__name__
+
+
+def _ir_of(kernel: Any, compile_: _Compile) -> dict[str, str]:
+    if kernel is None:
+        return dict(compile_.ir)
+    return {stage: _text(text) for stage, text in kernel.asm.items()}
+
+
+def _text(result: Any) -> str:
+    return result.decode(errors="replace") if isinstance(result, bytes) else str(result)

@@ -1,0 +1,197 @@
+"""What the pytest plugin does once it is asked to: sessions around tests, verdicts, and the summary."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import triton_ascend_compat
+from triton_ascend_compat.offline import (
+    DEFAULT_CHIP,
+    CompileRecord,
+    HivmUnavailable,
+    NoAscendBackend,
+    Session,
+    UnknownChip,
+    offline,
+    reports,
+)
+from triton_ascend_compat.offline.child import RecordFile
+from triton_ascend_compat.offline.chips import check_chip
+
+_CANNOT = (UnknownChip, NoAscendBackend, HivmUnavailable, triton_ascend_compat.CompatError)
+
+
+class Delivered:
+    """Asserts on the options that kernels were compiled with in one test."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __call__(self, kernel: Any, **options: Any) -> list[CompileRecord]:
+        """Assert that every compile of `kernel` in this test ended well, and with these option values."""
+        __tracebackhide__ = True
+        name = kernel if isinstance(kernel, str) else _name_of(kernel)
+        records = [record for record in self._session.records if record.kernel == name]
+        if not records:
+            seen = ", ".join(sorted({record.kernel for record in self._session.records})) or "none"
+            pytest.fail(f"kernel {name} was not compiled in this test; compiled: {seen}")
+        for record in records:
+            config = reports.describe_config(record.config)
+            if not record.ok:
+                pytest.fail(f"kernel {name} [{config}] did not compile: {reports.describe_error(record)}")
+            for key, value in options.items():
+                if key not in record.delivered:
+                    told = ", ".join(reports.describe_keys(record)) or "it was not asked for"
+                    pytest.fail(f"kernel {name} [{config}]: option {key} was not delivered: {told}")
+                found = record.delivered[key]
+                if found != value:
+                    pytest.fail(f"kernel {name} [{config}]: option {key} is {found!r}, expected {value!r}")
+        return records
+
+
+class Run:
+    """One pytest run, in one process of it."""
+
+    def __init__(
+        self, chips: list[str], hivm: bool, cache: str | None, leaks_fail: bool, records: str | None
+    ) -> None:
+        self.chips = chips or [DEFAULT_CHIP]
+        self._hivm = hivm
+        self._cache = cache
+        self._leaks_fail = leaks_fail
+        self._open = contextlib.ExitStack()
+        self._prepared = False
+        self._outer: Session | None = None
+        self._file = RecordFile(records) if records is not None else None
+        self._sessions: dict[str, Session] = {}
+        self._told: list[dict[str, Any]] = []
+        self._launches = 0
+
+    def begin(self) -> None:
+        """Offline mode for the whole run, imports of test modules included."""
+        self._prepare()
+        self._outer = self._enter(self._open, self.chips[0], self._hivm)
+
+    @contextlib.contextmanager
+    def around(self, item: pytest.Item, chip: str, hivm: bool | None) -> Iterator[None]:
+        """A session around one test."""
+        self._prepare()
+        with contextlib.ExitStack() as stack:
+            session = self._enter(stack, chip, self._hivm if hivm is None else hivm)
+            self._sessions[item.nodeid] = session
+            yield
+            del self._sessions[item.nodeid]
+            self._told += [record.as_dict() for record in session.with_fits()]
+            self._launches += session.launches
+            if self._file is not None:
+                self._file.end(session)
+
+    def judge(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+        """Change the verdict on a test that leaked, or that missed results which nothing computed."""
+        session = self._sessions.get(item.nodeid)
+        if session is None or call.when != "call":
+            return
+        leaks = [line for record in session.records for line in _leaks(record)]
+        if report.passed and leaks and self._leaks_fail:
+            report.outcome = "failed"
+            report.longrepr = "misplaced compile options:\n" + "\n".join(dict.fromkeys(leaks))
+        elif report.failed and session.launches and _compares_results(call, session.records):
+            file, line, _ = item.location
+            reason = (
+                f"compiled {len(session.records)} kernels; no launch was executed, so no results to compare"
+            )
+            report.outcome = "skipped"
+            report.longrepr = (str(item.path or file), (line or 0) + 1, f"Skipped: {reason}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """What this process saw, for the one that prints the summary."""
+        at_import = self._outer.records if self._outer is not None else []
+        records = [*(record.as_dict() for record in at_import), *self._told]
+        return {"records": records, "launches": self._launches}
+
+    def add(self, told: dict[str, Any]) -> None:
+        """Take what another process saw."""
+        self._told += told["records"]
+        self._launches += told["launches"]
+
+    def print_summary(self, terminal: Any) -> None:
+        """The section at the end of pytest's report."""
+        records = [CompileRecord.from_dict(data) for data in self.as_dict()["records"]]
+        if not records:
+            return
+        terminal.write_sep("=", "Ascend offline")
+        for chip in dict.fromkeys(record.chip for record in records):
+            mine = [record for record in records if record.chip == chip]
+            kernels = len({(record.kernel, record.location) for record in mine})
+            failed = sum(not record.ok for record in mine)
+            terminal.write_line(f"{chip}: {len(mine)} compiles of {kernels} kernels, {failed} failed")
+        lines = [
+            f"FAILED {_where(record)}: {reports.describe_error(record)}"
+            for record in records
+            if not record.ok
+        ]
+        lines += [line for record in records for line in _leaks(record)]
+        lines += [f"{_where(record)}: {note}" for record in records if record.ok for note in record.notes]
+        for line, count in collections.Counter(lines).items():
+            terminal.write_line(line + (f" ({count} times)" if count > 1 else ""))
+        terminal.write_line(f"{self._launches} launches were not executed. {reports.NOT_EXECUTED}")
+
+    def end(self) -> None:
+        """Leave the offline mode, and switch off what was switched on."""
+        self._open.close()
+        if self._file is not None:
+            self._file.__exit__()
+
+    def _prepare(self) -> None:
+        if self._prepared:
+            return
+        self._prepared = True
+        with _usage_errors():
+            for chip in self.chips:
+                check_chip(chip)
+        if not triton_ascend_compat.status().active:
+            with _usage_errors():
+                triton_ascend_compat.enable()
+            self._open.callback(triton_ascend_compat.disable)
+
+    def _enter(self, stack: contextlib.ExitStack, chip: str, hivm: bool) -> Session:
+        with _usage_errors():
+            on_record = self._file.add if self._file is not None else None
+            return stack.enter_context(offline(chip, hivm=hivm, cache=self._cache, on_record=on_record))
+
+
+@contextlib.contextmanager
+def _usage_errors() -> Iterator[None]:
+    try:
+        yield
+    except _CANNOT as error:
+        raise pytest.UsageError(f"Ascend offline mode: {error}") from error
+
+
+def _compares_results(call: pytest.CallInfo[None], records: list[CompileRecord]) -> bool:
+    """Whether a test ended in an assertion although every kernel of it compiled."""
+    return (
+        call.excinfo is not None
+        and issubclass(call.excinfo.type, AssertionError)
+        and bool(records)
+        and all(record.ok for record in records)
+    )
+
+
+def _leaks(record: CompileRecord) -> list[str]:
+    return [f"{_where(record)}: {told}" for told in reports.describe_keys(record)]
+
+
+def _where(record: CompileRecord) -> str:
+    return f"{record.kernel} [{reports.describe_config(record.config)}] {record.location or ''}".rstrip()
+
+
+def _name_of(kernel: Any) -> str:
+    while not hasattr(kernel, "__name__"):  # tuners and heuristics wrap the kernel as `fn`
+        kernel = kernel.fn
+    return str(kernel.__name__)
