@@ -35,7 +35,8 @@ def test_the_installed_package_carries_the_patches(tmp_path, editable):
     package, folder, lines = json.loads(done.stdout)
     assert Path(package).is_relative_to(environments.ROOT if editable else environment.site_packages)
     shipped = {
-        path.name: sorted(p.name for p in path.glob("*.patch")) for path in patches_folder().glob("*/")
+        series.parent.name: sorted(file.name for file in series.parent.glob("*.patch"))
+        for series in patches_folder().glob("*/series")
     }
     assert lines == shipped
     for path in patches_folder().rglob("*"):

@@ -95,9 +95,9 @@ def test_the_tool(tree):
 def test_git_apply(tree, tmp_path):
     expected = tool_result(tree, tmp_path)
     run("git", "init", "-q", ".", cwd=tree)
-    for file in patch_files(tree):
-        run("git", "apply", "--check", "--directory=python", str(file), cwd=tree)
-        run("git", "apply", "--directory=python", str(file), cwd=tree)
+    files = [str(file) for file in patch_files(tree)]
+    run("git", "apply", "--check", "--directory=python", *files, cwd=tree)
+    run("git", "apply", "--directory=python", *files, cwd=tree)
     assert digests(tree) == expected
 
 

@@ -35,7 +35,8 @@ def attempt(constants, kernel=add_kernel, target=None, options=None):
         again = pickle.loads(pickle.dumps(error))
         return [str(error), [t.__name__ for t in type(error).__mro__], str(again) == str(error)]
     values = {name: getattr(done.metadata, name) for name in LEAKED}
-    return {"hash": done.hash, "values": values, "constants": list(done.src.constants), "ttir": done.asm["ttir"]}
+    constants = list(done.src.constants)
+    return {"hash": done.hash, "values": values, "constants": constants, "ttir": done.asm["ttir"]}
 
 with offline() as npu:
     real = {"XBLOCK": 1024}
@@ -80,7 +81,7 @@ class Installed(environments.Environment):
         """Files of the wheel that do not have the bytes that the wheel gave them."""
         with (self.site / DISTRIBUTION / "RECORD").open(newline="") as record:
             rows = [row for row in csv.reader(record) if row[1]]
-        assert len(rows) > 100
+        assert {"triton/compiler/compiler.py", "triton/_C/libtriton.so"} <= {row[0] for row in rows}
         changed = []
         for name, promised, _ in rows:
             algorithm, _, expected = promised.partition("=")
@@ -115,7 +116,7 @@ def wheel_file(tmp_path_factory):
 def installed(wheel_file, tmp_path_factory):
     made = environments.create(tmp_path_factory.mktemp("environment"))
     environment = Installed(made.folder, made.variables)
-    environment.link("pybind11", "numpy", "numpy.libs")
+    environment.link("pybind11")
     return environment
 
 
@@ -156,11 +157,8 @@ def test_patched_used_restored_uninstalled(installed, wheel_file):
         assert {**found[name], "hash": ""} == {**unpatched[name], "hash": ""}
     assert found["cpu"] == unpatched["cpu"]
     assert found["cpu"][:2] == ["'num_warps' is not in list", unpatched["cpu"][1]]
-    for name, key in (
-        ("misspelt", "multibufer"),
-        ("absent", "auto_blockify_size"),
-        ("wrong type", "num_warps"),
-    ):
+    refused = {"misspelt": "multibufer", "absent": "auto_blockify_size", "wrong type": "num_warps"}
+    for name, key in refused.items():
         text, types, survives_pickling = found[name]
         assert repr(key) in text
         assert "add_kernel" in text
@@ -186,13 +184,14 @@ def test_patched_used_restored_uninstalled(installed, wheel_file):
     assert_refused(patch("revert", site=site), "does not hold a triton package")
     # What was kept to restore the files does not stand in the way of a new installation.
     assert not nothing_left_behind(site)
-    install_again = ["install", "--no-deps", "--no-index", "--no-compile", str(wheel_file)]
-    installed.pip(*install_again)
+    installed.pip("install", "--no-deps", "--no-index", "--no-compile", str(wheel_file))
     assert patch("revert", site=site)[0] == 0
     assert nothing_left_behind(site)
+    assert installed.differing() == []
 
 
-def test_the_runtime_shim_stands_down(installed):
+def test_the_runtime_shim_stands_down(installed, wheel_file):
+    install(installed, wheel_file)
     site = installed.site
     assert patch("apply", site=site)[0] == 0
     active, needed, reason, untouched = installed.python_script(STATUS)
