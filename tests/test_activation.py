@@ -376,7 +376,7 @@ def test_uninstalling_leaves_nothing_behind(tmp_path: Path, editable: bool) -> N
         "install", "--no-deps", "--no-index", str(environments.build_wheel(tmp_path, editable=editable))
     )
     assert set(STARTUP_FILES) <= environment.files()
-    assert ((environment.site_packages / PLUGIN).is_dir()) is not editable
+    assert (environment.site_packages / PLUGIN / "__init__.py").is_file() is not editable
     assert report(environment.run("-c", REPORT, TRITON_PLUGIN=PLUGIN))["phase"] == "armed"
     environment.pip("uninstall", "-y", "triton-ascend-compat")
     assert environment.files() - before == set()
