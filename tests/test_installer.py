@@ -47,7 +47,7 @@ def attributes():
 
 
 @pytest.fixture(autouse=True)
-def _leaves_triton_as_it_was():
+def _leaves_triton_as_it_was(npu):
     before = attributes()
     yield
     triton_ascend_compat.disable()

@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from rich.console import Console
-from rich.table import Table
-
 from triton_ascend_compat.events import Outcome as KeyOutcome
 from triton_ascend_compat.offline.checking import Outcome
 from triton_ascend_compat.offline.records import CompileRecord
@@ -45,20 +42,17 @@ def describe_keys(record: CompileRecord) -> list[str]:
     return told + [f"{key}={record.asked[key]!r}: dropped by the backend" for key in record.dropped]
 
 
-def varying(records: Sequence[CompileRecord]) -> dict[int, dict[str, Any]]:
-    """For the records of one kernel: the part of each config that is not the same in all, by position; the
-    whole config where there is one only."""
+def varying(records: Sequence[CompileRecord]) -> list[dict[str, Any]]:
+    """For the records of one kernel: of each config, what is not the same in all; the whole config where
+    nothing differs."""
     shared = {
         key: value
         for key, value in records[0].config.items()
         if all(key in record.config and record.config[key] == value for record in records)
     }
-    if len(records) == 1 or all(dict(record.config) == shared for record in records):
+    if all(dict(record.config) == shared for record in records):
         shared = {}
-    return {
-        position: {key: value for key, value in record.config.items() if key not in shared}
-        for position, record in enumerate(records)
-    }
+    return [{k: v for k, v in record.config.items() if k not in shared} for record in records]
 
 
 def by_kernel(records: Iterable[CompileRecord]) -> dict[tuple[str, str | None, str], list[CompileRecord]]:
@@ -86,32 +80,25 @@ def summary(outcomes: Sequence[Outcome]) -> dict[str, int]:
 
 
 def as_table(outcomes: Sequence[Outcome]) -> str:
-    """For people: a line per kernel and config, then what went wrong, then the counts."""
-    console = Console(width=_width(), force_terminal=False, record=False)
-    with console.capture() as capture:
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for name in ("kernel", "chip", "config", "result"):
-            table.add_column(name, overflow="fold")
-        table.add_column("ms", justify="right")
-        for (kernel, location, chip), records in by_kernel(_all(outcomes)).items():
-            configs = varying(records)
-            for position, record in enumerate(records):
-                first = position == 0
-                table.add_row(
-                    f"{kernel}\n{_short(location)}" if first else "",
-                    chip if first else "",
-                    describe_config(configs[position]),
-                    "\n".join(_result(record)),
-                    f"{record.milliseconds:.0f}",
-                )
-        console.print(table, markup=False) if table.row_count else None
-        for outcome in outcomes:
-            if outcome.failure is not None:
-                label = f"{outcome.job.target.label} ({outcome.job.chip})"
-                console.print(f"\n{label} failed: {outcome.failure}", markup=False, highlight=False)
-        console.print("\n" + summary_line(outcomes), markup=False, highlight=False)
-        console.print(NOT_EXECUTED, markup=False, highlight=False)
-    return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
+    """For people: each kernel with a line per config, then what went wrong, then the counts."""
+    lines = []
+    for (kernel, location, chip), records in by_kernel(_all(outcomes)).items():
+        configs = [describe_config(config) for config in varying(records)]
+        width = max(len(config) for config in configs)
+        lines.append(f"{kernel}  {_short(location)}  {chip}")
+        for config, record in zip(configs, records):
+            state, *remarks = _result(record)
+            lines.append(f"  {config:<{width}}  {record.milliseconds:6.0f} ms  {state}")
+            lines += [f"  {'':<{width}}  {'':9}  {remark}" for remark in remarks]
+        lines.append("")
+    failures = [
+        f"{outcome.job.target.label} ({outcome.job.chip}) failed: {outcome.failure}"
+        for outcome in outcomes
+        if outcome.failure is not None
+    ]
+    lines += [*failures, "", summary_line(outcomes)] if failures else [summary_line(outcomes)]
+    lines.append(NOT_EXECUTED)
+    return "\n".join(lines) + "\n"
 
 
 def summary_line(outcomes: Sequence[Outcome]) -> str:
@@ -255,7 +242,3 @@ def _relative(file: str) -> str:
 
 def _all(outcomes: Iterable[Outcome]) -> list[CompileRecord]:
     return [record for outcome in outcomes for record in outcome.records]
-
-
-def _width() -> int:
-    return max(Console().width, 100)

@@ -102,9 +102,7 @@ class Run:
             report.longrepr = "misplaced compile options:\n" + "\n".join(dict.fromkeys(leaks))
         elif report.failed and session.launches and _compares_results(call, session.records):
             file, line, _ = item.location
-            reason = (
-                f"compiled {len(session.records)} kernels; no launch was executed, so no results to compare"
-            )
+            reason = f"{len(session.records)} compiles, no launch executed: there are no results to compare"
             report.outcome = "skipped"
             report.longrepr = (str(item.path or file), (line or 0) + 1, f"Skipped: {reason}")
 

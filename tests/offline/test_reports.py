@@ -1,0 +1,125 @@
+"""The report formats, on records made by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from triton_ascend_compat.events import KeyEvent
+from triton_ascend_compat.events import Outcome as KeyOutcome
+from triton_ascend_compat.offline import reports
+from triton_ascend_compat.offline.checking import Job, Outcome, Target
+from triton_ascend_compat.offline.records import CompileRecord, Overflow, StageTime
+
+
+def record(**changes: Any) -> CompileRecord:
+    values: dict[str, Any] = {
+        "kernel": "add",
+        "location": str(Path.cwd() / "kernels.py") + ":12",
+        "chip": "Ascend910B2",
+        "hivm": True,
+        "signature": {"x": "*fp32"},
+        "constexprs": {"XBLOCK": 64},
+        "asked": {},
+        "delivered": {},
+        "config": {"XBLOCK": 64},
+        "stages": (StageTime("ttir", 1.0), StageTime("ttadapter", 1.0), StageTime("npubin", 1.0)),
+        "milliseconds": 3.0,
+    }
+    return CompileRecord(**{**values, **changes})
+
+
+OVERFLOWED = record(
+    constexprs={"XBLOCK": 128},
+    config={"XBLOCK": 128},
+    error="UB overflow: needs 20 bits, 15 available",
+    error_type="MLIRCompilationError",
+    detail="ub overflow\x00 <text> & more",
+    overflow=Overflow("UB", 20, 15),
+    fits={"XBLOCK": 64},
+)
+LEAKY = record(
+    asked={"multibuffer": False, "waves_per_eu": 2},
+    delivered={"multibuffer": False},
+    keys=(KeyEvent("add", "multibuffer", False, KeyOutcome.DELIVERED, "leaked"),),
+)
+RETRIED = record(notes=("UB overflow: compiled again with enable-auto-multi-buffer=false",))
+JOB = Job(Target("script", "bench.py", ("--small", "two words")), "Ascend910B2")
+
+
+def outcome(*records: CompileRecord, failure: str | None = None) -> Outcome:
+    return Outcome(JOB, records, 3, failure, "the end of its output")
+
+
+ALL = [outcome(record(), OVERFLOWED, LEAKY, RETRIED, failure="ValueError: no at bench.py:3")]
+
+
+def test_the_table_has_a_line_per_config_and_says_that_nothing_ran() -> None:
+    table = reports.as_table(ALL)
+    assert "XBLOCK=128" in table
+    assert "needs 20 bits, 15 available; the largest that fits: XBLOCK=64" in table
+    assert "multibuffer=False: moved from the constants to the options" in table
+    assert "waves_per_eu=2: dropped by the backend" in table
+    assert "bench.py --small 'two words' (Ascend910B2) failed: ValueError: no at bench.py:3" in table
+    assert "4 compiles of 1 kernels, 1 failed" in table
+    assert reports.NOT_EXECUTED in table
+
+
+def test_the_table_shows_what_differs_between_configs() -> None:
+    same = {"D": 128, "num_stages": 2}
+    records = [record(config={**same, "XBLOCK": block}) for block in (64, 128)]
+    assert reports.varying(records) == [{"XBLOCK": 64}, {"XBLOCK": 128}]
+    assert reports.varying(records[:1]) == [{**same, "XBLOCK": 64}]
+
+
+def test_json_holds_everything() -> None:
+    data = json.loads(reports.as_json(ALL))
+    (target,) = data["targets"]
+    assert target["target"] == "bench.py --small 'two words'"
+    assert target["failure"] == "ValueError: no at bench.py:3"
+    assert target["launches_not_executed"] == 3
+    assert [compile_["ok"] for compile_ in target["compiles"]] == [True, False, True, True]
+    assert target["compiles"][1]["fits"] == {"XBLOCK": 64}
+    assert target["compiles"][2]["keys"][0]["outcome"] == "delivered"
+    assert data["executed"] is False
+    assert data["summary"]["failed"] == 1
+
+
+def test_junit_is_xml_with_a_case_per_config() -> None:
+    suite = ElementTree.fromstring(reports.as_junit(ALL))[0]
+    assert suite.attrib["tests"] == "5"
+    assert suite.attrib["failures"] == suite.attrib["errors"] == "1"
+    names = [case.attrib["name"] for case in suite]
+    assert names[1] == "add[XBLOCK=128]"
+    failure = suite[1].find("failure")
+    assert failure is not None
+    assert failure.text == "ub overflow <text> & more"
+    output = suite[2].find("system-out")
+    assert output is not None
+    assert "moved from the constants" in str(output.text)
+
+
+def test_github_annotations_stand_at_the_kernel_s_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
+    lines = reports.as_github(ALL).splitlines()
+    assert lines[0].startswith("::error file=kernels.py,line=12,title=does not compile for Ascend::add")
+    assert any(line.startswith("::warning file=kernels.py,line=12") for line in lines)
+    assert any(line.startswith("::notice") and "compiled again" in line for line in lines)
+    assert any(line.startswith("::error title=target failed::") for line in lines)
+
+
+def test_github_annotations_stay_on_one_line() -> None:
+    broken = record(error="first\nsecond 100%", error_type="E", location="/a,b:c.py:3")
+    line = reports.as_github([outcome(broken)]).splitlines()[0]
+    assert "first%0Asecond 100%25" in line
+    assert "file=/a%2Cb%3Ac.py,line=3" in line
+
+
+def test_nothing_compiled_is_said_too() -> None:
+    for make in reports.FORMATS.values():
+        assert make([outcome(failure="exited with 1")])
+    assert "0 compiles of 0 kernels" in reports.as_table([outcome(failure="exited with 1")])
