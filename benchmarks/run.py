@@ -25,9 +25,9 @@ def by_ratio(what: str, found: Comparison, target: float) -> Row:
         what,
         f"{found.base * scale:.2f} {unit}",
         f"{found.other * scale:.2f} {unit}",
-        f"× {found.ratio:.3f}",
+        f"× {found.ratio:.3f} ({found.difference * scale:+.2f} {unit})",
         f"× {target}",
-        found.ratio <= target,
+        round(found.ratio, 3) <= target,
     )
 
 
