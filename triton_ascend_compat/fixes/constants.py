@@ -7,8 +7,8 @@ from triton_ascend_compat.fixes.base import Fix, Wrapping
 from triton_ascend_compat.shim import Shim
 from triton_ascend_compat.source import CONSTANTS, SourceWrappers
 
-#: Any option that every Ascend backend has had, to probe with.
-_PROBE_OPTION = "num_warps"
+#: Why the fix stands down.
+DELIVERED_BY_TRITON = "this Triton delivers leaked options itself"
 
 
 def _wrappings(shim: Shim) -> list[Wrapping]:
@@ -27,9 +27,7 @@ def _late_wrappings(shim: Shim) -> list[Wrapping]:
 
 
 def _unneeded(shim: Shim) -> str | None:
-    if generations.delivers_leaked_options(shim.generation, _PROBE_OPTION):
-        return "this Triton delivers leaked options itself"
-    return None
+    return DELIVERED_BY_TRITON if generations.delivers_leaked_options(shim.generation) else None
 
 
 FIX = Fix(
