@@ -34,7 +34,7 @@ print(json.dumps({
     "phase": state.phase.value,
     "why": state.reason,
     "runs": state.runs,
-    "hooks": sum(type(finder).__name__ == "PostImportHook" for finder in sys.meta_path),
+    "hooks": sum(getattr(finder, "name", "") == "triton" for finder in sys.meta_path),
     "loaded": sorted({"triton", "torch"} & sys.modules.keys()),
 }))
 """

@@ -10,7 +10,32 @@ from typing import Any
 from triton_ascend_compat import _startup, generations, installer
 from triton_ascend_compat._startup_state import StartupState
 from triton_ascend_compat.errors import CompatError
+from triton_ascend_compat.fixes import FIXES
 from triton_ascend_compat.options import installed_options
+from triton_ascend_compat.source import CONSTANTS
+
+
+@dataclass(frozen=True)
+class FixStatus:
+    """One fix and whether it acts.
+
+    Attributes:
+        name: by which TRITON_ASCEND_COMPAT_DISABLE and `enable(without=…)` switch it off.
+        on: whether it acts.
+        off_because: why it does not; None where it does.
+        why: what goes wrong without it.
+        how: what it does about that.
+        upstream: where the cause stands.
+        until: when it can go.
+    """
+
+    name: str
+    on: bool
+    off_because: str | None
+    why: str
+    how: str
+    upstream: str
+    until: str
 
 
 @dataclass(frozen=True)
@@ -31,6 +56,7 @@ class Status:
         wrapped: the attributes that are wrapped.
         plugin: the value of TRITON_PLUGIN; None where it is unset.
         startup: how far the start-up path of this process got, in one sentence.
+        fixes: the fixes, and whether each acts.
     """
 
     active: bool
@@ -46,6 +72,7 @@ class Status:
     wrapped: tuple[str, ...]
     plugin: str | None
     startup: str
+    fixes: tuple[FixStatus, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """For `json.dumps`."""
@@ -67,7 +94,7 @@ def current() -> Status:
             installed = installed_options(backend) if backend is not None else None
     startup = _startup.state()
     return Status(
-        active=shim is not None,
+        active=shim is not None and CONSTANTS in shim.fixes,
         needed=not installer.stood_down(),
         reason=_reason(startup, backend_found=backend is not None),
         strict=shim is not None and shim.strict,
@@ -80,7 +107,16 @@ def current() -> Status:
         wrapped=installer.wrapped(),
         plugin=startup.plugin,
         startup=startup.reason,
+        fixes=_fixes(),
     )
+
+
+def _fixes() -> tuple[FixStatus, ...]:
+    rows = []
+    for fix in FIXES:
+        why_off = installer.why_off(fix.name)
+        rows.append(FixStatus(fix.name, why_off is None, why_off, fix.why, fix.how, fix.upstream, fix.until))
+    return tuple(rows)
 
 
 def _reason(startup: StartupState, backend_found: bool) -> str:
