@@ -103,7 +103,7 @@ def _without_cann() -> Iterator[None]:
 
 
 def on_threads(threads: int, sources: int, rounds: int) -> Comparison:
-    """Leaky sources, hashed and asked for their options, on some threads against one: CPU seconds a source."""
+    """Leaky sources, hashed and asked for their options, on some threads against one: CPU time each."""
     triton_ascend_compat.enable()
     return compare(_spread(1, sources), _spread(threads, sources), rounds)
 
