@@ -12,25 +12,29 @@ from triton_ascend_compat.shim import Shim
 
 def _wrappings(shim: Shim) -> list[Wrapping]:
     backend_class = generations.npu_backend_class()
-    if backend_class is None:
+    is_on = generations.folding_reader(backend_class) if backend_class is not None else None
+    if is_on is None:
         return []
     return [
-        (backend_class, "hash", functools.partial(_wrap_hash, shim)),
+        (backend_class, "hash", functools.partial(_wrap_hash, shim, is_on)),
         *backend_options.wrappings(shim),
     ]
 
 
-def _wrap_hash(shim: Shim, original: Callable[..., str]) -> Callable[..., str]:
+def _wrap_hash(shim: Shim, is_on: Callable[[], bool], original: Callable[..., str]) -> Callable[..., str]:
     """`hash` of the npu backend, part of every kernel's cache key. It stays as it is while folding is off, so
     that nobody's cache is emptied."""
 
     @functools.wraps(original)
     def hash(backend: Any) -> str:
         key = original(backend)
-        if backend_options.FOLDING in shim.fixes and backend.target.backend == generations.NPU:
-            is_on = generations.folding_reader(type(backend))
-            if is_on is not None and is_on() and not generations.folding_is_in_the_key(type(backend)):
-                return f"{key}-{generations.FOLDING_VARIABLE}"
+        if (
+            backend_options.FOLDING in shim.fixes
+            and backend.target.backend == generations.NPU
+            and is_on()
+            and not generations.folding_is_in_the_key(type(backend))
+        ):
+            return f"{key}-{generations.FOLDING_VARIABLE}"
         return key
 
     return hash
