@@ -17,7 +17,10 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def interpreter_start(pairs: int) -> Comparison:
-    """`python -c pass` with the package installed and TRITON_PLUGIN unset, against an empty environment."""
+    """`python -c pass` with the package installed and TRITON_PLUGIN unset, against an empty environment.
+
+    In a virtual environment `site` processes every start-up file twice.
+    """
     with tempfile.TemporaryDirectory() as folder:
         empty = Path(folder, "empty")
         venv.EnvBuilder(with_pip=False, symlinks=True).create(empty)
@@ -29,7 +32,7 @@ def import_triton(pairs: int) -> Comparison:
     """`python -c 'import triton'` with the shim switched on by TRITON_PLUGIN, against the same without."""
     with tempfile.TemporaryDirectory() as folder:
         python = _python(_installed(Path(folder)))
-        site_packages = Path(importlib.metadata.distribution("triton-ascend").locate_file(""))  # type: ignore[arg-type]
+        site_packages = Path(str(importlib.metadata.distribution("triton-ascend").locate_file("")))
         on_path = {"PYTHONPATH": str(site_packages)}
         return compare(
             _process(python, "import triton", **on_path),

@@ -252,6 +252,31 @@ class TestHandsOff:
         finally:
             triton_ascend_compat.disable()
 
+    @pytest.mark.parametrize(
+        ("arguments", "keywords"),
+        [
+            ((add_kernel, SIGNATURE, {**BLOCK, "multibuffer": True}, None, "one too many"), {}),
+            ((add_kernel, SIGNATURE, {**BLOCK, "multibuffer": True}), {"constants": {}}),
+            ((add_kernel, SIGNATURE), {"constants": {**BLOCK, "multibuffer": True}, "nonsense": 1}),
+            ((add_kernel,), {"constants": {**BLOCK, "multibuffer": True}}),
+        ],
+        ids=["too many", "twice", "unknown keyword", "no signature"],
+    )
+    def test_a_wrong_call_fails_the_same_way(self, arguments, keywords):
+        import triton_ascend_compat
+
+        def failure():
+            with pytest.raises(TypeError) as caught:
+                ASTSource(*arguments, **keywords)
+            return str(caught.value)
+
+        without = failure()
+        triton_ascend_compat.enable()
+        try:
+            assert failure() == without
+        finally:
+            triton_ascend_compat.disable()
+
     @pytest.mark.parametrize("key", ["multibuffer", "auto_blockify_size", "nobody_knows"])
     @pytest.mark.parametrize("target", [GPUTarget("cpu", "generic", 0), GPUTarget("cuda", 80, 32)], ids=str)
     def test_other_targets_end_the_same_way(self, key, target):

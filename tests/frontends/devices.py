@@ -19,6 +19,19 @@ PROPERTIES = DeviceProperties(
 class StandInNPUInterface(DeviceInterface):
     """The device interface, without a device."""
 
+    class Worker:
+        @staticmethod
+        def set_device(device: int) -> None:
+            pass
+
+        @staticmethod
+        def current_device() -> int:
+            return 0
+
+        @staticmethod
+        def get_device_properties(device: Any = None) -> Any:
+            return StandInNPUInterface.get_device_properties(device)
+
     @staticmethod
     def current_device() -> int:
         return 0

@@ -31,6 +31,7 @@ BY_NAME = THIRD == "constants"
 MAKE_IR_TAKES_TARGET = "target" in inspect.signature(ASTSource.make_ir).parameters
 
 _ascend = backends.get("ascend")
+HAS_NPU = _ascend is not None
 #: Whether the npu backend is the tests' stand-in rather than triton-ascend's own.
 IS_STANDIN = _ascend is not None and _ascend.compiler.__name__ == "StandInAscendBackend"
 SHAPE = os.environ.get("TRITON_NPU_STANDIN_SHAPE", "3.2.1") if IS_STANDIN else "3.2.0"

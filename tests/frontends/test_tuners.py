@@ -56,8 +56,8 @@ def test_bad_candidate_among_good_ones(request, caplog):
     with caplog.at_level(logging.WARNING, "triton_ascend_compat"):
         tuner, _, best = tune(*candidates)
     assert best.metadata.multibuffer is False
-    timings = [timing[0] for timing in tuner.configs_timings.values()]
-    assert timings == [float("inf"), 1.0, float("inf")]
+    skipped = [timing[0] == float("inf") for timing in tuner.configs_timings.values()]
+    assert skipped == [True, False, True]
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == 2
     for line, key in zip(lines, (UNKNOWN, "set_workspace_multibuffer")):

@@ -1,0 +1,119 @@
+"""The environments that the shim is tried in: each Triton generation, and public frontends, as published.
+
+    nox --list                # what there is
+    nox --tags ci             # what continuous integration runs (make test-frontends)
+    nox --tags matrix         # everything (make matrix)
+
+Each session is an environment of its own, since upstream triton and triton-ascend overwrite each other:
+several GB of wheels in all. What was found goes to build/matrix/, of which tests/frontends/matrix.py makes
+COMPATIBILITY.md.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).parent
+RESULTS = ROOT / "build" / "matrix"
+TESTS = ROOT / "tests" / "frontends"
+STANDIN = ROOT / "tests" / "standin"
+
+GENERATIONS = ("3.2.0", "3.3.1", "3.4.0", "3.5.1", "3.6.0", "3.7.1", "3.8.0", "3.9.0")
+IN_CI = ("3.2.0", "3.5.1", "3.9.0")  # the oldest, one from the middle, the newest
+#: The generation beside torch 2.13.0, which names no Triton of its own in its CPU wheel.
+BESIDE_TORCH = "3.7.1"
+
+TOOLS = ("pytest>=8", "numpy")
+TRITON_ASCEND = ("triton-ascend==3.2.0", "pybind11")  # it imports pybind11 and does not declare it
+TORCH = ("torch==2.13.0", "pyyaml", "psutil")
+NEIGHBOURS = ("triton-runner==0.3.8", "termcolor", "tritonparse==0.6.0", "orjson", "zstandard")
+
+#: The files that depend on the shape of the backend's options.
+BY_SHAPE = ("test_rules.py", "test_producers.py", "test_tuners.py")
+SHAPES = ("3.2.1", "3.2.0", "late-2026")
+
+nox.options.error_on_missing_interpreters = True
+nox.options.default_venv_backend = "venv"
+
+
+def install(session: nox.Session, *packages: str) -> None:
+    if not (3, 10) <= sys.version_info[:2] <= (3, 11):
+        session.error(
+            "needs Python 3.10 or 3.11: triton 3.9 has no wheels for 3.9, triton-ascend none from 3.12 on"
+        )
+    session.install("--quiet", *packages)
+
+
+def run_tests(session: nox.Session, line: str, part: str, *files: str, **env: str) -> None:
+    """Run the tests of this folder, or `files` of it, and keep the outcomes by what they prove."""
+    where = [str(TESTS / file) for file in files] or [str(TESTS)]
+    session.run(
+        *("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *where, *session.posargs),
+        env={
+            "TRITON_ASCEND_COMPAT_LINE": line,
+            "TRITON_ASCEND_COMPAT_RESULTS": str(RESULTS / f"{line} {part}.json"),
+            **env,
+        },
+    )
+
+
+def upstream(session: nox.Session, version: str) -> None:
+    line = f"triton {version}"
+    install(session, f"triton=={version}", "setuptools", *TOOLS, str(ROOT))
+    run_tests(session, line, "no npu backend", "test_elsewhere.py")
+    install(session, str(STANDIN))
+    run_tests(session, line, SHAPES[0], TRITON_NPU_STANDIN_SHAPE=SHAPES[0])
+    for shape in SHAPES[1:]:
+        run_tests(session, line, shape, *BY_SHAPE, TRITON_NPU_STANDIN_SHAPE=shape)
+
+
+@nox.session(tags=["ci", "matrix"])
+@nox.parametrize("version", IN_CI, ids=IN_CI)
+def generation(session: nox.Session, version: str) -> None:
+    """An upstream Triton with the stand-in backend, its options in three shapes."""
+    upstream(session, version)
+
+
+@nox.session(tags=["matrix"])
+@nox.parametrize(
+    "version", [v for v in GENERATIONS if v not in IN_CI], ids=[v for v in GENERATIONS if v not in IN_CI]
+)
+def more_generations(session: nox.Session, version: str) -> None:
+    """The upstream Tritons that are not part of continuous integration."""
+    upstream(session, version)
+
+
+@nox.session(tags=["ci", "matrix"])
+def triton_ascend(session: nox.Session) -> None:
+    """triton-ascend 3.2.0 with its own backend, compiling offline."""
+    install(session, *TRITON_ASCEND, *TOOLS, str(ROOT))
+    run_tests(session, "triton-ascend 3.2.0", "offline")
+
+
+@nox.session(tags=["ci", "matrix"])
+def inductor(session: nox.Session) -> None:
+    """torch Inductor and neighbours from PyPI on an upstream Triton with the stand-in backend."""
+    install(session, *TORCH, *TOOLS)
+    install(session, f"triton=={BESIDE_TORCH}", *NEIGHBOURS, str(ROOT), str(STANDIN))
+    run_tests(session, f"torch 2.13.0, triton {BESIDE_TORCH}", "3.2.1", TRITON_NPU_STANDIN_SHAPE="3.2.1")
+
+
+@nox.session(tags=["ci", "matrix"])
+def torch_npu(session: nox.Session) -> None:
+    """torch_npu and torch Inductor on triton-ascend 3.2.0, on a machine without CANN."""
+    install(session, *TORCH, *TOOLS, "torch_npu==2.13.0", "pyelftools")
+    session.run(
+        "python", "-m", "pip", "uninstall", "--quiet", "--yes", "triton"
+    )  # some torch wheels bring it
+    install(session, *TRITON_ASCEND, str(ROOT))
+    stubs = Path(session.create_tmp()) / "stand-in-cann"
+    session.run("python", str(TESTS / "stub_cann.py"), str(stubs))
+    run_tests(
+        session,
+        "torch 2.13.0, torch_npu 2.13.0, triton-ascend 3.2.0",
+        "offline",
+        LD_LIBRARY_PATH=str(stubs),
+    )

@@ -1,0 +1,152 @@
+"""Write COMPATIBILITY.md from the results of the tests.
+
+    python matrix.py FOLDER FILE    # FOLDER holds what the sessions of noxfile.py wrote
+
+A cell comes from tests that ran: how many passed, or what failed, or why nothing could be tried.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+HEAD = """# Compatibility
+
+<!-- Written by `make matrix` from test results. Do not edit. -->
+
+What was tried, on which Triton, with what result. A number is the count of tests that passed; a dash means
+that nothing was to be tried there, with the reason below the table. Every test that shows a repair also shows
+the original error without the shim.
+
+Real, as published: Triton (ASTSource, code generator, cache, JIT, autotuner, tools), triton-ascend 3.2.0 with
+its backend, torch with Inductor, torch_npu with both of its heuristics modules, triton-runner, tritonparse.
+
+Stand-ins: upstream Triton has no Ascend backend, so a small one of the tests takes its place there, with
+options as triton-ascend 3.2.0, 3.2.1 and the backend of late 2026 have them; its "binary" is text.
+triton-ascend's own backend compiles offline, to linalg. The device is a stand-in everywhere: nothing was
+launched on an NPU and nothing was timed. torch_npu is imported with generated libraries in place of CANN's.
+"""
+
+
+@dataclass
+class Cell:
+    passed: int = 0
+    failed: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Line:
+    """One environment: its versions and, by (frontend, what was proven), what was found."""
+
+    name: str
+    python: str
+    versions: dict[str, str]
+    backends: list[str]
+    date: str
+    cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
+
+
+def read(folder: Path) -> list[Line]:
+    """The lines that `folder` holds results of; several files of a line are added up.
+
+    Raises SystemExit with one line when there are none.
+    """
+    lines: dict[str, Line] = {}
+    for path in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime):
+        result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        name = result["line"]
+        line = lines.setdefault(name, Line(name, result["python"], result["versions"], [], result["date"]))
+        line.versions.update(result["versions"])
+        line.backends.append(result["backend"])
+        line.date = max(line.date, result["date"])
+        for found in result["cells"]:
+            cell = line.cells.setdefault((found["frontend"], found["what"]), Cell())
+            cell.passed += found["passed"]
+            cell.failed += found["failed"]
+            cell.skipped += found["skipped"]
+    if not lines:
+        raise SystemExit(f"matrix: no results in {folder}; run the sessions of noxfile.py first")
+    return sorted(lines.values(), key=lambda line: line.name.startswith("triton-"))
+
+
+class Notes:
+    """Reasons, numbered in the order in which they come up."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    def number(self, reason: str) -> int:
+        if reason not in self.reasons:
+            self.reasons.append(reason)
+        return self.reasons.index(reason) + 1
+
+
+def show(cell: Cell | None, notes: Notes) -> str:
+    if cell is None:
+        return "–"
+    if cell.failed:
+        return "**failed**: " + ", ".join(sorted(set(cell.failed)))
+    marks = ", ".join(str(notes.number(reason)) for reason in dict.fromkeys(cell.skipped))
+    return (str(cell.passed) if cell.passed else "–") + (f" [{marks}]" if marks else "")
+
+
+def table(lines: list[Line], short: dict[str, str]) -> list[str]:
+    """Rows are what was proven, columns the environments."""
+    rows = list(dict.fromkeys(key for line in lines for key in line.cells))
+    rows.sort(key=lambda row: row[0])
+    notes = Notes()
+    text = [
+        "| | proven | " + " | ".join(short.get(line.name, line.name) for line in lines) + " |",
+        "|---|---|" + "---|" * len(lines),
+    ]
+    shown = ""
+    for frontend, what in rows:
+        cells = [show(line.cells.get((frontend, what)), notes) for line in lines]
+        text.append(f"| {frontend if frontend != shown else ''} | {what} | " + " | ".join(cells) + " |")
+        shown = frontend
+    text += [""] + [f"{number}. {reason}" for number, reason in enumerate(notes.reasons, start=1)]
+    return text
+
+
+def environments(lines: list[Line]) -> list[str]:
+    text = ["| environment | versions | backend for npu | tested |", "|---|---|---|---|"]
+    for line in lines:
+        versions = ", ".join(f"{name} {version}" for name, version in sorted(line.versions.items()))
+        backends = "; ".join(dict.fromkeys(backend for backend in line.backends if backend != "none"))
+        text.append(f"| {line.name} | Python {line.python}, {versions} | {backends} | {line.date} |")
+    return text
+
+
+def render(lines: list[Line]) -> str:
+    with_torch = [line for line in lines if "torch" in line.versions]
+    without = [line for line in lines if "torch" not in line.versions]
+    parts = [HEAD]
+    if without:
+        parts += ["## Triton generations", "", *table(without, {}), ""]
+    if with_torch:
+        parts += ["## Frontends on torch", "", *table(with_torch, {}), ""]
+    parts += [
+        "Rule numbers are those of the README's list of guarantees.",
+        "",
+        "## Environments",
+        "",
+        *environments(lines),
+    ]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def main(arguments: list[str]) -> None:
+    if len(arguments) != 2:
+        raise SystemExit("usage: matrix.py FOLDER FILE")
+    lines = read(Path(arguments[0]))
+    Path(arguments[1]).write_text(render(lines), encoding="utf-8")
+    failed = sum(bool(cell.failed) for line in lines for cell in line.cells.values())
+    print(f"matrix: {len(lines)} environments, {failed} failed cells, written to {arguments[1]}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
