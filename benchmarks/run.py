@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+import launches
 import processes
 import report
 import sources
@@ -25,9 +26,9 @@ def by_ratio(what: str, found: Comparison, target: float) -> Row:
         what,
         f"{found.base * scale:.2f} {unit}",
         f"{found.other * scale:.2f} {unit}",
-        f"× {found.ratio:.3f}",
+        f"× {found.ratio:.3f} ({found.difference * scale:+.2f} {unit})",
         f"× {target}",
-        found.ratio <= target,
+        round(found.ratio, 3) <= target,
     )
 
 
@@ -54,13 +55,23 @@ def measure(effort: float) -> list[Row]:
             processes.interpreter_start(pairs(600)),
             1.01,
         ),
-        by_ratio("`import triton` in a fresh interpreter, shim on", processes.import_triton(pairs(60)), 1.02),
+        by_ratio(
+            "`import triton` in a fresh interpreter, shim on", processes.import_triton(pairs(100)), 1.02
+        ),
         by_microseconds("Clean `ASTSource` and its hash, shim on", sources.clean_source(pairs(150)), 2),
         by_microseconds(
             "Leaky `ASTSource` and its hash, against its clean twin", sources.leaky_source(pairs(150)), 20
         ),
         by_ratio(
-            "`triton.compile`, found in the cache on disk, shim on", sources.cached_compile(pairs(150)), 1.01
+            "`triton.compile`, found in the cache on disk, shim on", sources.cached_compile(pairs(250)), 1.01
+        ),
+        by_ratio(
+            "Launch of a kernel in memory (stand-in launcher), shim on", launches.hot_launch(pairs(250)), 1.01
+        ),
+        by_ratio(
+            "The same with an option that this release lacks, against one that it has, shim on",
+            launches.hot_launch_with_absent_option(pairs(250)),
+            1.01,
         ),
     ]
     for threads in (2, 4):

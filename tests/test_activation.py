@@ -34,7 +34,7 @@ print(json.dumps({
     "phase": state.phase.value,
     "why": state.reason,
     "runs": state.runs,
-    "hooks": sum(type(finder).__name__ == "PostImportHook" for finder in sys.meta_path),
+    "hooks": sum(getattr(finder, "name", "") == "triton" for finder in sys.meta_path),
     "loaded": sorted({"triton", "torch"} & sys.modules.keys()),
 }))
 """
@@ -82,9 +82,9 @@ def report(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("value", [None, ""])
-def test_unset_costs_no_import(environment: Environment, value: str | None) -> None:
+def test_unset_costs_no_import(bare: Environment, value: str | None) -> None:
     code = "import sys; print([name for name in sys.modules if 'triton' in name])"
-    done = environment.run("-c", code, **({} if value is None else {"TRITON_PLUGIN": value}))
+    done = bare.run("-c", code, **({} if value is None else {"TRITON_PLUGIN": value}))
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "[]", "")
 
 
@@ -180,7 +180,6 @@ def test_a_triton_that_fails_to_import_fails_as_without_the_shim(fresh: Environm
     done = fresh.run("-c", "import triton", TRITON_PLUGIN=PLUGIN)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == "OSError: no libtriton"
-    assert "_import_hook" not in fresh.run("-c", "import triton").stderr
     done = fresh.run("-c", f"try: import triton\nexcept OSError: pass\n{REPORT}", TRITON_PLUGIN=PLUGIN)
     assert report(done)["phase"] == "armed"
 
@@ -377,7 +376,7 @@ def test_uninstalling_leaves_nothing_behind(tmp_path: Path, editable: bool) -> N
         "install", "--no-deps", "--no-index", str(environments.build_wheel(tmp_path, editable=editable))
     )
     assert set(STARTUP_FILES) <= environment.files()
-    assert ((environment.site_packages / PLUGIN).is_dir()) is not editable
+    assert (environment.site_packages / PLUGIN / "__init__.py").is_file() is not editable
     assert report(environment.run("-c", REPORT, TRITON_PLUGIN=PLUGIN))["phase"] == "armed"
     environment.pip("uninstall", "-y", "triton-ascend-compat")
     assert environment.files() - before == set()

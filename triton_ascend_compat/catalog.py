@@ -1,4 +1,9 @@
-"""The known compile options of triton-ascend, by release: data, loaded when the first leaked key needs it."""
+"""What is known of compile options beyond the installed backend: data, loaded when a misplaced key needs it.
+
+catalog.json   the options of triton-ascend, by release
+renames.json   those that triton-ascend renamed with the meaning unchanged
+foreign.json   those of other Triton backends; a user's file extends it
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -23,16 +29,84 @@ class KnownOption:
     retired: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Rename:
+    """One option under two names.
+
+    `values` pairs values of the old option with values of the new one; empty where they are the same.
+    `off` are the values of either that ask for nothing.
+    """
+
+    old: str
+    new: str
+    values: tuple[tuple[Any, Any], ...] = ()
+    off: tuple[Any, ...] = ()
+
+
 @functools.cache
 def known_options() -> Mapping[str, KnownOption]:
     """Every option that some public triton-ascend release or branch has had, by name.
 
     Source: `catalog.json` beside this module, which names the release and commit of each fact.
     """
-    data = json.loads(Path(__file__).with_name("catalog.json").read_text(encoding="utf-8"))
     return {
         name: KnownOption(
             name, facts.get("type"), tuple(facts.get("releases", ())), tuple(facts.get("retired", ()))
         )
-        for name, facts in data["options"].items()
+        for name, facts in _load("catalog.json")["options"].items()
     }
+
+
+@functools.cache
+def renames() -> tuple[Rename, ...]:
+    """The options that triton-ascend renamed, with the meaning unchanged (`renames.json`)."""
+    return tuple(
+        Rename(
+            facts["old"],
+            facts["new"],
+            tuple((old, new) for old, new in facts.get("values", ())),
+            tuple(facts.get("off", ())),
+        )
+        for facts in _load("renames.json")["renames"]
+    )
+
+
+def foreign_options() -> Mapping[str, str]:
+    """Options of other Triton backends, by name, and whose they are: `foreign.json`, and the JSON object in
+    the file that TRITON_ASCEND_COMPAT_FOREIGN names."""
+    from triton_ascend_compat import settings
+
+    return _foreign_options(settings.foreign_file())
+
+
+@functools.cache
+def _foreign_options(users_file: str) -> Mapping[str, str]:
+    options = {name: owner for owner, names in _load("foreign.json")["owners"].items() for name in names}
+    if users_file:
+        try:
+            options.update(_read_users_file(users_file))
+        except (OSError, ValueError) as error:
+            from triton_ascend_compat import settings
+
+            settings.logger().warning(
+                "%s=%s is not used: %s; expected a JSON object like %s",
+                settings.FOREIGN_VARIABLE,
+                users_file,
+                str(error).splitlines()[0],
+                '{"some_option": "whose it is"}',
+            )
+    return options
+
+
+def _read_users_file(path: str) -> dict[str, str]:
+    data = json.loads(Path(path).read_text(encoding="utf-8"))
+    if not isinstance(data, dict):
+        raise ValueError(f"it holds a {type(data).__name__}")  # noqa: TRY004 - a wrong file, not a wrong call
+    wrong = [name for name, owner in data.items() if not isinstance(owner, str)]
+    if wrong:
+        raise ValueError(f"the owner of {wrong[0]!r} is no string")
+    return data
+
+
+def _load(name: str) -> Any:
+    return json.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))

@@ -12,6 +12,8 @@ from triton_ascend_compat._version import __version__
 COMMANDS = {
     "status": "triton_ascend_compat.commands.status",
     "demo": "triton_ascend_compat.commands.demo",
+    "options": "triton_ascend_compat.commands.options",
+    "explain": "triton_ascend_compat.commands.explain",
     "run": "triton_ascend_compat.commands.run",
     "check": "triton_ascend_compat.commands.check",
     "patch": "triton_ascend_compat.commands.patch",

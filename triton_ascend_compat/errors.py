@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["AbsentOptionWarning", "CompatError", "CompileOptionError"]
+__all__ = ["AbsentOptionWarning", "CompatError", "CompileOptionError", "IneffectiveOptionWarning"]
 
 
 class CompatError(RuntimeError):
@@ -16,7 +16,11 @@ class CompatError(RuntimeError):
 
 
 class AbsentOptionWarning(UserWarning):
-    """A compile option that other triton-ascend releases have was left out of a compile."""
+    """A compile option that this triton-ascend does not have was left out of a compile."""
+
+
+class IneffectiveOptionWarning(UserWarning):
+    """A compile option was delivered, but can have no effect as things stand."""
 
 
 if TYPE_CHECKING:

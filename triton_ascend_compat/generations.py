@@ -11,7 +11,7 @@ import inspect
 import sys
 from collections.abc import Mapping
 from types import FrameType
-from typing import Any
+from typing import Any, Callable
 
 from triton_ascend_compat.errors import CompatError
 
@@ -19,6 +19,12 @@ NPU = "npu"
 
 #: The module that defines `ast_to_ttir`.
 CODE_GENERATOR = "triton.compiler.code_generator"
+
+#: The module that runs kernels in Python when TRITON_INTERPRET is set; imported when it is first needed.
+INTERPRETER = "triton.runtime.interpreter"
+
+#: Keyword arguments of a launch about which Triton has a word of its own ("... option is deprecated").
+LAUNCH_RESERVED = frozenset({"device", "device_type", "stream"})
 
 #: How far up from `parse_options` or `ast_to_ttir` the caller that knows the target may stand:
 #: compile -> make_ir -> ast_to_ttir, with room for one wrapper of somebody else's in each gap.
@@ -160,24 +166,110 @@ def visible_caller(frame: FrameType | None) -> tuple[Any, Mapping[str, Any]]:
     return None, {}
 
 
+def option_call(frame: FrameType | None, opts: Any) -> tuple[Any, tuple[dict[str, Any], ...]]:
+    """On whose behalf the code of `frame` calls `backend.parse_options(opts)`: the kernel (a JITFunction),
+    None where no caller shows one; and, where a kernel is being launched, the dicts of keyword arguments in
+    which the launch looks unknown names up afterwards.
+
+    In every generation a launch parses its options only when its kernel is not in the in-memory cache:
+    `JITFunction.run` (up to Triton 3.4) or `JITFunction._pack_args` passes its own `kwargs`, and then looks
+    through them for names that are neither option nor parameter; Triton 3.2 looks through
+    `excess_kwargs`, which its binder made of them. `compile` has the source in its local variable `src`.
+    """
+    for _ in range(_FRAMES_TO_LOOK_AT):
+        if frame is None:
+            break
+        local_names = frame.f_locals
+        if local_names.get("kwargs") is opts and hasattr(local_names.get("self"), "arg_names"):
+            looked_up = (opts, local_names.get("excess_kwargs"))
+            return local_names["self"], tuple(names for names in looked_up if isinstance(names, dict))
+        fn = getattr(local_names.get("src"), "fn", None)
+        if fn is not None:
+            return fn, ()
+        frame = frame.f_back
+    return None, ()
+
+
+def unrecognised_keyword(key: str) -> str:
+    """What Triton says about a keyword argument of a launch that is neither parameter nor option."""
+    return f"Keyword argument {key} was specified but unrecognised"
+
+
+def config_class() -> Any:
+    """`triton.Config`, by whichever name it was imported."""
+    return sys.modules["triton.runtime.autotuner"].Config
+
+
+def named_parameters(function: Any) -> tuple[frozenset[str], bool]:
+    """The parameter names of `function`, and whether it swallows other keywords (as `Config` of
+    triton-ascend 3.2.0 does, to look up some of them and drop the rest)."""
+    parameters = inspect.signature(function).parameters.values()
+    return (
+        frozenset(p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)),
+        any(p.kind is p.VAR_KEYWORD for p in parameters),
+    )
+
+
+def grid_executor() -> Any:
+    """The class that launches a kernel under TRITON_INTERPRET; None while its module is not imported."""
+    return getattr(sys.modules.get(INTERPRETER), "GridExecutor", None)
+
+
+def interpreter_keywords() -> frozenset[str]:
+    """The keyword arguments that the interpreter takes off a launch itself."""
+    return frozenset(getattr(sys.modules.get(INTERPRETER), "RESERVED_KWS", ())) | {"warmup"}
+
+
+#: Folds a grid of more than 65535 blocks onto the physical cores.
+FOLDING_VARIABLE = "TRITON_ALL_BLOCKS_PARALLEL"
+_FOLDING_FUNCTION = "_is_auto_map_parallel_blocks_enabled"
+
+
+def folding_reader(backend_class: Any) -> Callable[[], bool] | None:
+    """The backend's own function that reads TRITON_ALL_BLOCKS_PARALLEL; None where it has none, since it
+    retired the variable. (triton-ascend 3.2.0, 3.2.1 and main of April 2026 have one.)"""
+    namespace = getattr(inspect.unwrap(backend_class.add_stages), "__globals__", {})
+    reader = namespace.get(_FOLDING_FUNCTION)
+    return reader if callable(reader) else None
+
+
+def folding_is_in_the_key(backend_class: Any) -> bool:
+    """Whether the cache key tells the folding without us: through the backend's hash or options, whose code
+    then reads the variable, or through Triton's list of variables that invalidate the cache, which shows
+    those that are set: to be asked while this one is."""
+    for method in (backend_class.hash, backend_class.parse_options):
+        code = getattr(inspect.unwrap(method), "__code__", None)
+        if code is not None and {_FOLDING_FUNCTION, FOLDING_VARIABLE} & {
+            *code.co_names,
+            *map(str, code.co_consts),
+        }:
+            return True
+    listed = getattr(sys.modules.get("triton._C.libtriton"), "get_cache_invalidating_env_vars", dict)
+    return FOLDING_VARIABLE in listed()
+
+
 def raise_name_error(fn: Any, key: str) -> None:
     """Raise what Triton raises for a string key that is no kernel parameter: the same type and text."""
     fn.arg_names.index(key)
 
 
-def delivers_leaked_options(generation: Generation, option: str) -> bool:
-    """Whether the installed Triton already takes a leaked `option` out of the constants by itself, as a
-    patched triton-ascend or a fixed upstream does. Behaviour is probed, on a source that is thrown away."""
+#: Any option that every Ascend backend has had, to probe with.
+_PROBE_OPTION = "num_warps"
+
+
+def delivers_leaked_options(generation: Generation) -> bool:
+    """Whether the installed Triton takes leaked options out of the constants by itself, as a patched
+    triton-ascend or a fixed upstream does. Behaviour is probed, on a source that is thrown away."""
     try:
-        source = generation.source_class(_ProbeKernel(), {"x": "*fp32"}, {option: 1})
-        return option not in source.constants and source.parse_options().get(option) == 1
+        source = generation.source_class(_ProbeKernel(), {"x": "*fp32"}, {_PROBE_OPTION: 1})
+        return _PROBE_OPTION not in source.constants and source.parse_options().get(_PROBE_OPTION) == 1
     except Exception:
         return False
 
 
 def kernel_location(fn: Any) -> str | None:
-    """`file:line` of the kernel `fn`, or None where it has no Python source."""
-    code = getattr(getattr(fn, "fn", None), "__code__", None)
+    """`file:line` of the kernel `fn` (a JITFunction or its function); None where it has no source."""
+    code = getattr(getattr(fn, "fn", fn), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else None
 
 

@@ -1,18 +1,22 @@
-"""Installs the wrappers and takes them away: resolve all, wrap all, keep a ledger, set the flag last."""
+"""Installs the fixes and takes them away: resolve all, wrap all, keep a ledger, set the flag last."""
 
 from __future__ import annotations
 
+import sys
 import threading
+from collections.abc import Collection
 from typing import Any, Callable
 
 from triton_ascend_compat import _import_hook, generations, settings
 from triton_ascend_compat.errors import CompatError
-from triton_ascend_compat.source import SourceShim
-
-#: Any option that every Ascend backend has had, to probe with.
-_PROBE_OPTION = "num_warps"
+from triton_ascend_compat.fixes import FIXES, NAMES
+from triton_ascend_compat.fixes.base import Fix
+from triton_ascend_compat.shim import Shim
+from triton_ascend_compat.source import CONSTANTS
 
 _lock = threading.RLock()
+
+_ALL_NAMES = ", ".join(fix.name for fix in FIXES)
 
 
 class Entry:
@@ -33,55 +37,90 @@ class Entry:
 
 
 class _State:
-    """What is installed in this process. `reason` says in one sentence why it is on or off."""
+    """What is installed in this process. `reason` says in one sentence why it is on or off, `off` of each
+    fix that does not act why; `without` holds the fixes that were switched off, and by what."""
 
     def __init__(self) -> None:
-        self.shim: SourceShim | None = None
+        self.shim: Shim | None = None
         self.ledger: list[Entry] = []
         self.reason = ""
+        self.off: dict[str, str] = {}
+        self.without: dict[str, str] = {}
         self.stood_down = False
 
 
 _state = _State()
 
 
-def install(strict: bool | None = None) -> None:
-    """Switch the shim on. Twice is once.
+def install(strict: bool | None = None, without: Collection[str] | None = None) -> None:
+    """Switch the shim on. Twice is once; the second time may change what the arguments say.
 
     Args:
         strict: whether an option that is absent here is an error; None asks the environment.
+        without: the names of fixes that are not to act; None asks the environment.
 
     Raises:
-        CompatError: Triton is absent or has a shape that the shim does not know.
+        CompatError: Triton is absent or has a shape that the shim does not know, or a name in `without` is
+            no fix's.
     """
     with _lock:
-        wanted = settings.strict_from_environment() if strict is None else strict
-        if _state.shim is not None and _state.shim.on:
-            if strict is not None:
-                _state.shim.strict = strict
-            return
-        shim = _state.shim or _new_shim()
-        if shim is None:
-            return
-        _wrap_all(shim)
-        shim.strict = wanted
-        shim.on = True
+        if without is not None and not NAMES.issuperset(without):
+            unknown = ", ".join(sorted(set(without) - NAMES))
+            raise CompatError(f"no fix is called {unknown}; there are: {_ALL_NAMES}")
+        if active_shim() is None:
+            strict = settings.strict_from_environment() if strict is None else strict
+            _state.without = {} if without is not None else _disabled_from_environment()
+        if without is not None:
+            _state.without = dict.fromkeys(without, "enable(without=…)")
+        try:
+            shim = _state.shim or Shim(generations.detect())
+        except CompatError as error:
+            _state.reason = str(error)
+            raise
+        chosen = _choose(shim)
+        if chosen:
+            _wrap_all(shim, chosen)
+        if strict is not None:
+            shim.strict = strict
+        shim.fixes = frozenset(fix.name for fix in chosen)
         _state.shim = shim
-        _state.reason = f"switched on; {shim.generation.label}"
+        _state.reason = _why(shim)
+        if settings.summary_from_environment():
+            from triton_ascend_compat import tally
+
+            tally.print_at_exit()
 
 
-def _new_shim() -> SourceShim | None:
-    """A shim for the imported Triton; None where that needs none."""
-    try:
-        generation = generations.detect()
-    except CompatError as error:
-        _state.reason = str(error)
-        raise
-    _state.stood_down = generations.delivers_leaked_options(generation, _PROBE_OPTION)
-    if _state.stood_down:
-        _state.reason = "not needed: this Triton delivers leaked options itself"
-        return None
-    return SourceShim(generation)
+def _disabled_from_environment() -> dict[str, str]:
+    variable = settings.DISABLE_VARIABLE
+    names = settings.disabled_from_environment()
+    unknown = [name for name in names if name not in NAMES]
+    if unknown:
+        settings.logger().warning(
+            "%s: no fix is called %s; there are: %s", variable, ", ".join(unknown), _ALL_NAMES
+        )
+    return dict.fromkeys(names, variable)
+
+
+def _choose(shim: Shim) -> list[Fix]:
+    """The fixes that are to act; notes of the others why not."""
+    _state.off = {}
+    for fix in FIXES:
+        if fix.name in _state.without:
+            _state.off[fix.name] = f"switched off by {_state.without[fix.name]}"
+        elif fix.name not in shim.fixes:  # while a fix acts, the need for it cannot be seen
+            reason = fix.unneeded(shim)
+            if reason is not None:
+                _state.off[fix.name] = f"not needed: {reason}"
+    _state.stood_down = _state.off.get(CONSTANTS, "").startswith("not needed")
+    return [fix for fix in FIXES if fix.name not in _state.off]
+
+
+def _why(shim: Shim) -> str:
+    if CONSTANTS in shim.fixes:
+        return f"switched on; {shim.generation.label}"
+    others = [fix.name for fix in FIXES if fix.name in shim.fixes]
+    return _state.off[CONSTANTS] + (f"; other fixes are on: {', '.join(others)}" if others else "")
 
 
 def uninstall() -> list[str]:
@@ -91,8 +130,9 @@ def uninstall() -> list[str]:
         _state.reason = "switched off"
         if _state.shim is None:
             return []
-        _state.shim.on = False
-        _import_hook.disarm(generations.CODE_GENERATOR)
+        _state.shim.fixes = frozenset()
+        _state.off = {}
+        _disarm()
         buried = [entry for entry in reversed(_state.ledger) if not _take_off(entry)]
         _state.ledger = list(reversed(buried))
         if not buried:
@@ -115,35 +155,36 @@ def install_automatically() -> None:
             return
 
 
-def _wrap_all(shim: SourceShim) -> None:
-    """Wrap every attribute, or none: what was wrapped before a failure is taken off again."""
-    source_class = shim.generation.source_class
-    wanted: list[tuple[Any, str, Callable[[Callable[..., Any]], Callable[..., Any]]]] = [
-        (source_class, "__init__", shim.wrap_init),
-        (source_class, "parse_options", shim.wrap_parse_options),
-        *((module, name, shim.wrap_async_key) for module, name in generations.async_key_bindings()),
-    ]
-    shim.cover = lambda subclass: _wrap(subclass, "parse_options", shim.wrap_parse_options)
+def _wrap_all(shim: Shim, fixes: list[Fix]) -> None:
+    """Wrap every attribute of the fixes, or none: what was wrapped before a failure is taken off again."""
+    shim.cover = _wrap
     before = list(_state.ledger)
     try:
-        for owner, name, make_wrapper in wanted:
-            _wrap(owner, name, make_wrapper)
-        _wrap_code_generator(shim)
+        for fix in fixes:
+            for owner, name, make_wrapper in fix.wrappings(shim):
+                _wrap(owner, name, make_wrapper)
+            _wrap_late(shim, fix)
     except BaseException:
-        _import_hook.disarm(generations.CODE_GENERATOR)
+        _disarm()
         for entry in reversed(_state.ledger[len(before) :]):
             _take_off(entry)
         _state.ledger = before
         raise
 
 
-def _wrap_code_generator(shim: SourceShim) -> None:
-    """Wrap `ast_to_ttir` where it is bound, now or as soon as Triton imports it."""
-    bindings = generations.ast_to_ttir_bindings()
-    for module, name in bindings:
-        _wrap(module, name, shim.wrap_ast_to_ttir)
-    if not bindings:
-        _import_hook.arm(generations.CODE_GENERATOR, lambda: _wrap_code_generator(shim))
+def _wrap_late(shim: Shim, fix: Fix) -> None:
+    """Wrap what `fix` wraps in the module that it awaits, now or as soon as Triton imports it."""
+    if fix.awaits and fix.awaits not in sys.modules:
+        _import_hook.arm(fix.awaits, lambda: _wrap_late(shim, fix))
+        return
+    for owner, name, make_wrapper in fix.late_wrappings(shim):
+        _wrap(owner, name, make_wrapper)
+
+
+def _disarm() -> None:
+    for fix in FIXES:
+        if fix.awaits:
+            _import_hook.disarm(fix.awaits)
 
 
 def _wrap(owner: Any, name: str, make_wrapper: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
@@ -168,9 +209,17 @@ def _take_off(entry: Entry) -> bool:
     return True
 
 
-def active_shim() -> SourceShim | None:
+def active_shim() -> Shim | None:
     """The shim that is on in this process; None where none is."""
     return _state.shim if _state.shim is not None and _state.shim.on else None
+
+
+def why_off(name: str) -> str | None:
+    """Why the fix called `name` does not act; None where it does."""
+    if name in _state.off:
+        return _state.off[name]
+    shim = active_shim()
+    return None if shim is not None and name in shim.fixes else "the shim is not switched on"
 
 
 def stood_down() -> bool:

@@ -15,32 +15,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from triton_ascend_compat import generations, plan
-from triton_ascend_compat.catalog import known_options
+from triton_ascend_compat import knowledge, plan
 from triton_ascend_compat.events import Outcome
-from triton_ascend_compat.generations import Generation
-from triton_ascend_compat.options import installed_options
+from triton_ascend_compat.shim import Shim
 
 Record = dict[str, Any]
 
 
-def make(generation: Generation, fn: Any, signature: Any, constants: Mapping[Any, Any]) -> Record | None:
+def make(shim: Shim, fn: Any, signature: Any, constants: Mapping[Any, Any]) -> Record | None:
     """The record for a source of kernel `fn` with leaked keys; None where no npu backend is installed.
 
     Args:
-        generation: the Triton generation.
+        shim: which Triton generation, and which fixes are on.
         fn: the JITFunction.
         signature: the source's signature, a mapping, or a string up to Triton 3.4.
         constants: its constants; some key is leaked.
     """
-    backend_class = generations.npu_backend_class()
-    installed = installed_options(backend_class) if backend_class is not None else None
-    if installed is None:
+    known = knowledge.gather(shim.fixes)
+    if known is None:
         return None
-    decision = plan.decide(constants, fn.arg_names, installed, known_options())
+    decision = plan.decide(constants, fn.arg_names, *known)
     kept = decision.kept
     refused = {verdict.key for verdict in decision.verdicts if verdict.outcome is Outcome.REFUSED}
-    if refused and not generation.resolves_names_early:
+    if refused and not shim.generation.resolves_names_early:
         # Left where the code generator fails on it, so that no way to compile ignores a refused key.
         kept = {key: value for key, value in constants.items() if key in kept or key in refused}
     return {

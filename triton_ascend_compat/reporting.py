@@ -6,15 +6,18 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from types import FrameType
 from typing import Any
 
-from triton_ascend_compat import errors, events, generations, plan, settings
+from triton_ascend_compat import errors, events, generations, plan, settings, tally
 from triton_ascend_compat.events import KeyEvent, Outcome
 from triton_ascend_compat.record import Record
 
 _lock = threading.Lock()
 _warned: set[str] = set()
+
+tally.listen()  # before the first event
 
 
 def report(fn: Any, record: Record, strict: bool) -> None:
@@ -30,13 +33,23 @@ def report(fn: Any, record: Record, strict: bool) -> None:
     """
     if record["reported"]:
         return
-    location = generations.kernel_location(fn)
-    told = [
-        KeyEvent(fn.__name__, key, value, Outcome(outcome), reason, location)
-        for key, value, outcome, reason in record["verdicts"]
-    ]
-    for event in told:
-        events.emit(event)
+    verdicts = [plan.Verdict(key, value, Outcome(word), why) for key, value, word, why in record["verdicts"]]
+    tell(fn, verdicts, strict)
+    record["reported"] = True
+
+
+def tell(fn: Any, verdicts: Iterable[plan.Verdict], strict: bool) -> None:
+    """Tell what became of the misplaced keys of one call.
+
+    Args:
+        fn: the kernel (a JITFunction or its function); a str names the call where no kernel is known.
+        verdicts: one for each key.
+        strict: whether an option that is absent here is an error.
+
+    Raises:
+        CompileOptionError: a key is refused; or is absent here, in strict mode.
+    """
+    told = emit(fn, verdicts)
     wrong = [event for event in told if event.outcome is Outcome.REFUSED]
     if strict:
         wrong += [event for event in told if event.outcome is Outcome.IGNORED]
@@ -47,12 +60,27 @@ def report(fn: Any, record: Record, strict: bool) -> None:
         raise errors.CompileOptionError(message, tuple(event.key for event in wrong))
     for event in told:
         if event.outcome is Outcome.IGNORED:
-            _warn_once(event)
+            warn_once(
+                event.key,
+                f"{generations.installed_release()} has no compile option {event.key!r}: {event.key}="
+                f"{event.value!r} is left out of {'' if isinstance(fn, str) else 'kernel '}{event.kernel} "
+                f"({event.reason})",
+                errors.AbsentOptionWarning,
+            )
         else:
             settings.logger().debug(
-                "kernel %s: %s=%r moved from constants to options", event.kernel, event.key, event.value
+                "kernel %s: %s=%r moved to options: %s", event.kernel, event.key, event.value, event.reason
             )
-    record["reported"] = True
+
+
+def emit(fn: Any, verdicts: Iterable[plan.Verdict]) -> list[KeyEvent]:
+    """The events of `verdicts` on the kernel `fn` (see `tell`), told to all listeners."""
+    name = fn if isinstance(fn, str) else fn.__name__
+    location = _caller_location() if isinstance(fn, str) else generations.kernel_location(fn)
+    told = [KeyEvent(name, v.key, v.value, v.outcome, v.reason, location) for v in verdicts]
+    for event in told:
+        events.emit(event)
+    return told
 
 
 def log_conflicts(fn: Any, delivered: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
@@ -79,38 +107,46 @@ def _refusal(fn: Any, wrong: list[KeyEvent]) -> str:
             )
         parts.append(reason)
     where = f" at {wrong[0].location}" if wrong[0].location else ""
-    return f"{'; '.join(parts)} [kernel {fn.__name__}({', '.join(fn.arg_names)}){where}]"
+    parameters = getattr(fn, "arg_names", None)
+    kernel = wrong[0].kernel if parameters is None else f"{wrong[0].kernel}({', '.join(parameters)})"
+    return f"{'; '.join(parts)} [{'' if isinstance(fn, str) else 'kernel '}{kernel}{where}]"
 
 
-def _warn_once(event: KeyEvent) -> None:
+def warn_once(key: str, text: str, category: type[Warning]) -> None:
+    """Warn of `key` unless this process has been warned of it."""
     with _lock:
-        if event.key in _warned:
+        if key in _warned:
             return
-        _warned.add(event.key)
+        _warned.add(key)
     try:
-        warnings.warn(
-            f"{generations.installed_release()} has no compile option {event.key!r}: {event.key}="
-            f"{event.value!r} is left out of kernel {event.kernel} ({event.reason})",
-            errors.AbsentOptionWarning,
-            stacklevel=_stacklevel_outside(),
-        )
-    except errors.AbsentOptionWarning:  # warnings are errors here: so is the next one
-        _warned.discard(event.key)
+        warnings.warn(text, category, stacklevel=_stacklevel_outside())
+    except category:  # warnings are errors here: so is the next one
+        _warned.discard(key)
         raise
 
 
 def forget_warnings() -> None:
-    """Warn anew of every absent option, as in a fresh process."""
+    """Warn anew of every key, as in a fresh process."""
     with _lock:
         _warned.clear()
 
 
 def _stacklevel_outside() -> int:
-    """The `warnings.warn` stacklevel, from `_warn_once`, of the first caller outside Triton and the shim."""
+    """The `warnings.warn` stacklevel, from the caller, of the first frame outside Triton and the shim."""
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in (
-        "triton",
-        __name__.partition(".")[0],
-    ):
+    while frame.f_back is not None and _is_inside(frame):
         level, frame = level + 1, frame.f_back
     return level
+
+
+def _caller_location() -> str:
+    """`file:line` of the first frame outside Triton and the shim."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_inside(frame):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _is_inside(frame: FrameType) -> bool:
+    package = frame.f_globals.get("__name__", "").partition(".")[0]
+    return package in ("triton", __name__.partition(".")[0])

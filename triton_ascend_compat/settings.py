@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 STRICT_VARIABLE = "TRITON_ASCEND_COMPAT_STRICT"
 LOG_VARIABLE = "TRITON_ASCEND_COMPAT_LOG"
+DISABLE_VARIABLE = "TRITON_ASCEND_COMPAT_DISABLE"
+FOREIGN_VARIABLE = "TRITON_ASCEND_COMPAT_FOREIGN"
+SUMMARY_VARIABLE = "TRITON_ASCEND_COMPAT_SUMMARY"
 LOGGER_NAME = "triton_ascend_compat"
 
 _LEVELS = ("debug", "info", "warning", "error")
@@ -18,7 +21,27 @@ _LEVELS = ("debug", "info", "warning", "error")
 
 def strict_from_environment() -> bool:
     """Whether TRITON_ASCEND_COMPAT_STRICT asks that an option absent here be an error."""
-    return os.environ.get(STRICT_VARIABLE, "").strip().lower() in ("1", "true", "yes", "on")
+    return _is_set(STRICT_VARIABLE)
+
+
+def summary_from_environment() -> bool:
+    """Whether TRITON_ASCEND_COMPAT_SUMMARY asks for a summary on stderr when the process ends."""
+    return _is_set(SUMMARY_VARIABLE)
+
+
+def disabled_from_environment() -> list[str]:
+    """The names of fixes that TRITON_ASCEND_COMPAT_DISABLE lists; `-` and `_` are alike."""
+    names = os.environ.get(DISABLE_VARIABLE, "").split(",")
+    return [name.strip().replace("-", "_") for name in names if name.strip()]
+
+
+def foreign_file() -> str:
+    """The file that TRITON_ASCEND_COMPAT_FOREIGN names; empty where it names none."""
+    return os.environ.get(FOREIGN_VARIABLE, "").strip()
+
+
+def _is_set(variable: str) -> bool:
+    return os.environ.get(variable, "").strip().lower() in ("1", "true", "yes", "on")
 
 
 @functools.cache

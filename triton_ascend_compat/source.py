@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Callable
 
 from triton_ascend_compat import generations
-from triton_ascend_compat.generations import Generation
+from triton_ascend_compat.shim import Shim
 
 if TYPE_CHECKING:
     from triton_ascend_compat.record import Record
@@ -21,20 +21,16 @@ if TYPE_CHECKING:
 RECORD = "_triton_ascend_compat"
 
 
-class SourceShim:
-    """Makes the wrappers for one Triton generation, and says whether they act.
+#: The name of the fix that these wrappers are.
+CONSTANTS = "constants"
 
-    Attributes:
-        on: whether the wrappers act; they stay in place, inert, where others have wrapped on top of them.
-        strict: whether an option that is absent here is an error rather than a warning.
-        cover: called with a subclass of `ASTSource` that overrides `parse_options`, to wrap it there too.
-    """
 
-    def __init__(self, generation: Generation) -> None:
-        self.generation = generation
-        self.on = False
-        self.strict = False
-        self.cover: Callable[[type], None] = lambda _: None
+class SourceWrappers:
+    """Makes the wrappers on `ASTSource`, for the Triton generation of `shim`."""
+
+    def __init__(self, shim: Shim) -> None:
+        self.shim = shim
+        self.generation = shim.generation
 
     def wrap_init(self, original: Callable[..., None]) -> Callable[..., None]:
         """`ASTSource.__init__` that keeps leaked options out of the source's constants."""
@@ -42,7 +38,7 @@ class SourceShim:
 
         @functools.wraps(original)
         def __init__(source: Any, *args: Any, **kwargs: Any) -> None:
-            if self.on:
+            if CONSTANTS in self.shim.fixes:
                 constants = args[2] if len(args) > 2 else kwargs.get(constants_parameter)
                 # Nearly every source is clean and pays for this look only: see benchmarks/.
                 if constants and _has_leaked_key(constants, args[0] if args else kwargs.get("fn")):
@@ -60,7 +56,7 @@ class SourceShim:
         @functools.wraps(original)
         def parse_options(source: Any) -> dict[str, Any]:
             own = original(source)
-            if not self.on:
+            if CONSTANTS not in self.shim.fixes:
                 return own
             record = self._record_of(source)
             if record is None:
@@ -82,7 +78,7 @@ class SourceShim:
         def ast_to_ttir(*args: Any, **kwargs: Any) -> Any:
             # The second argument is called `specialization` up to Triton 3.2 and `src` from 3.3 on.
             source = args[1] if len(args) > 1 else kwargs.get("src", kwargs.get("specialization"))
-            if self.on and isinstance(source, self.generation.source_class):
+            if CONSTANTS in self.shim.fixes and isinstance(source, self.generation.source_class):
                 record = self._record_of(source)
                 if record is not None:
                     target, _ = generations.visible_caller(sys._getframe(1))
@@ -99,7 +95,7 @@ class SourceShim:
         @functools.wraps(original)
         def get_cache_key(src: Any, *args: Any, **kwargs: Any) -> str:
             key = original(src, *args, **kwargs)
-            record = getattr(src, RECORD, None) if self.on else None
+            record = getattr(src, RECORD, None) if CONSTANTS in self.shim.fixes else None
             return f"{key}-{sorted(record['options'].items())}" if record else key
 
         return get_cache_key
@@ -122,18 +118,18 @@ class SourceShim:
             if base is self.generation.source_class:
                 break
             if "parse_options" in base.__dict__:
-                self.cover(base)
+                self.shim.cover(base, "parse_options", self.wrap_parse_options)
         return None
 
     def _make_record(self, fn: Any, signature: Any, constants: Any) -> Record | None:
         from triton_ascend_compat import record
 
-        return record.make(self.generation, fn, signature, constants)
+        return record.make(self.shim, fn, signature, constants)
 
     def _report(self, source: Any, record: Record) -> None:
         from triton_ascend_compat import reporting
 
-        reporting.report(source.fn, record, self.strict)
+        reporting.report(source.fn, record, self.shim.strict)
 
     def _log_conflicts(self, source: Any, record: Record, asked: Mapping[str, Any]) -> None:
         from triton_ascend_compat import reporting

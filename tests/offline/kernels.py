@@ -24,6 +24,16 @@ def broken(x, y, out, n, XBLOCK: tl.constexpr):
 
 
 @triton.jit
+def helper(x):
+    return tl.load(x) + undefined_name  # noqa: F821
+
+
+@triton.jit
+def calls_broken(x, y, out, n, XBLOCK: tl.constexpr):
+    tl.store(out, helper(x))
+
+
+@triton.jit
 def wide_only(x, y, out, n, XBLOCK: tl.constexpr):
     tl.static_assert(XBLOCK >= 64, "at least 64")
     tl.store(out + tl.arange(0, XBLOCK), tl.load(x + tl.arange(0, XBLOCK)))

@@ -6,6 +6,7 @@ import contextlib
 import json
 import subprocess
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 
 import triton_ascend_compat
-from tests.offline.kernels import add, broken, source
+from tests.offline.kernels import add, broken, calls_broken, source
 from triton_ascend_compat import reporting
 from triton_ascend_compat.errors import AbsentOptionWarning
 from triton_ascend_compat.events import Outcome
@@ -57,8 +58,18 @@ def test_an_error_of_the_code_generator() -> None:
     assert "undefined_name" in record.error
     assert "\n" not in record.error
     assert record.error_type == "CompilationError"
+    assert record.error_location is not None
+    file, _, line = record.error_location.rpartition(":")
+    assert "undefined_name" in Path(file).read_text().splitlines()[int(line) - 1]
     assert record.stages == ()
     assert record.stage_reached == "-"
+
+
+def test_an_error_inside_a_called_function_is_told_by_its_cause() -> None:
+    record = only_record(fn=calls_broken, raises=Exception)
+    assert record.error == "NameError('undefined_name is not defined')"
+    file, _, line = str(record.error_location).rpartition(":")
+    assert "helper(x)" in Path(file).read_text().splitlines()[int(line) - 1]
 
 
 def test_without_the_shim_a_leak_is_the_error_that_users_report() -> None:

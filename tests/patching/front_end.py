@@ -27,7 +27,7 @@ Options = make_dataclass(
     "Options",
     [("multibuffer", bool, True), ("num_warps", int, 4), ("_private", int, 0)],
     frozen=True,
-    namespace={"hash": repr},
+    namespace={"hash": lambda self: repr(self)},
 )
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 import os
 import shutil
 import stat
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from triton_ascend_compat.cli import main
 from triton_ascend_compat.patching.errors import PatchError
@@ -73,10 +74,23 @@ def patched_contents(site: Path, line: ReleaseLine = LINE) -> dict[str, bytes]:
     return {path: line.patched(path, (site / path).read_bytes()) for path in line.paths}
 
 
+def run_cli(*arguments: str) -> tuple[int, str, str]:
+    """Run `triton-ascend-compat ARGUMENTS` in this process: exit code, stdout, stderr."""
+    # Not click's CliRunner: how it keeps stderr apart changed with click 8.2.
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main(arguments)
+            code: object = 0
+        except SystemExit as ended:
+            code = ended.code or 0
+    assert isinstance(code, int)
+    return code, out.getvalue(), err.getvalue()
+
+
 def patch(*arguments: str, site: Path) -> tuple[int, str, str]:
-    """Run `triton-ascend-compat patch ARGUMENTS --site SITE`: exit code, stdout, stderr."""
-    result = CliRunner().invoke(main, ["patch", *arguments, "--site", str(site)], catch_exceptions=False)
-    return result.exit_code, result.stdout, result.stderr
+    """Run `triton-ascend-compat patch ARGUMENTS --site SITE`."""
+    return run_cli("patch", *arguments, "--site", str(site))
 
 
 def assert_refused(answer: tuple[int, str, str], *words: str) -> None:

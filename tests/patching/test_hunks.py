@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from unidiff.patch import PatchSet
 
@@ -70,23 +70,23 @@ def test_a_missing_final_newline_is_part_of_the_line(newline):
 TEXT = st.lists(st.sampled_from(["a", "b", "c", "d", "é", "", " x", "\x0c", "-", "+", "\\"]), max_size=12)
 
 
+@settings(deadline=None)
 @given(old=TEXT, new=TEXT, context=st.integers(0, 3))
 def test_any_diff_gives_its_result_or_is_refused(old, new, context):
-    before, after = ("".join(f"{line}\n" for line in lines) for lines in (old, new))
-    lines = difflib.unified_diff(
-        before.splitlines(True) if "\x0c" not in before else [f"{line}\n" for line in old],
-        [f"{line}\n" for line in new],
-        "a/f",
-        "b/f",
-        n=context,
-    )
-    parsed = PatchSet("".join(lines))
+    before, after = ([f"{line}\n" for line in lines] for lines in (old, new))
+    parsed = PatchSet("".join(difflib.unified_diff(before, after, "a/f", "b/f", n=context)))
     if not parsed:
         assert before == after
         return
     try:
-        result = apply_hunks(parsed[0], before.encode())
+        result = apply_hunks(parsed[0], "".join(before).encode())
     except PatchError:
-        # Only where a hunk's old lines do stand elsewhere too, or are none.
+        # Only where a hunk's old lines stand elsewhere too, or are none: then not one place in the file.
+        assert any(not_one_place(hunk, before) for hunk in parsed[0])
         return
-    assert result == after.encode()
+    assert result == "".join(after).encode()
+
+
+def not_one_place(hunk, lines):
+    old = [line.value for line in hunk if line.line_type in (" ", "-")]
+    return not old or sum(lines[at : at + len(old)] == old for at in range(len(lines))) != 1

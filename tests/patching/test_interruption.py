@@ -11,7 +11,16 @@ import sys
 
 import pytest
 
-from tests.patching.sites import contents, nothing_left_behind, patch, patched_contents, small_site, snapshot
+from tests.patching.sites import (
+    COMPILER,
+    ERRORS,
+    contents,
+    nothing_left_behind,
+    patch,
+    patched_contents,
+    small_site,
+    snapshot,
+)
 from triton_ascend_compat.patching import operations, transaction
 from triton_ascend_compat.patching.operations import Condition
 from triton_ascend_compat.patching.transaction import PatchFolder
@@ -69,6 +78,9 @@ def test_the_next_call_finishes_or_undoes(site, tmp_path, operation):
     conditions = set()
     for killed in all_interruptions(getattr(operations, operation), site, tmp_path):
         conditions.add(operations.check(killed).condition)
+        now = contents(killed)
+        if now[COMPILER] == patched[COMPILER]:
+            assert now[ERRORS] == patched[ERRORS], "a front end that imports what is not there"
         again = shutil.copytree(killed, tmp_path / "again", symlinks=True)
 
         assert patch("apply", site=killed)[0] == 0

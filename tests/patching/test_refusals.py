@@ -19,6 +19,7 @@ from tests.patching.sites import (
     nothing_left_behind,
     patch,
     patched_contents,
+    run_cli,
     small_site,
     snapshot,
 )
@@ -128,15 +129,9 @@ def test_a_folder_without_triton(tmp_path):
     assert_refused(patch("apply", site=tmp_path), "did you mean --site", "python")
 
 
-def test_an_environment_without_triton():
-    from click.testing import CliRunner
-
-    from triton_ascend_compat.cli import main
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("importlib.util.find_spec", lambda name: None)
-        result = CliRunner().invoke(main, ["patch", "check"], catch_exceptions=False)
-    assert_refused((result.exit_code, result.stdout, result.stderr), "no triton package", "--site DIR")
+def test_an_environment_without_triton(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert_refused(run_cli("patch", "check"), "no triton package", "--site DIR")
 
 
 def test_no_such_folder_is_wrong_usage(tmp_path):

@@ -93,11 +93,20 @@ def test_the_tool(tree):
 
 
 def test_git_apply(tree, tmp_path):
-    expected = tool_result(tree, tmp_path)
+    expected, before = tool_result(tree, tmp_path), digests(tree)
     run("git", "init", "-q", ".", cwd=tree)
     for file in patch_files(tree):
         run("git", "apply", "--check", "--directory=python", str(file), cwd=tree)
         run("git", "apply", "--directory=python", str(file), cwd=tree)
+    assert digests(tree) == expected
+    for file in reversed(patch_files(tree)):
+        run("git", "apply", "-R", "--directory=python", str(file), cwd=tree)
+    assert digests(tree) == before
+    # All at once, as patches/README.md has it.
+    series = tmp_path / "series.patch"
+    series.write_bytes(b"".join(file.read_bytes() for file in patch_files(tree)))
+    run("git", "apply", "--check", "--directory=python", str(series), cwd=tree)
+    run("git", "apply", "--directory=python", str(series), cwd=tree)
     assert digests(tree) == expected
 
 

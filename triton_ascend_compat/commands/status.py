@@ -63,4 +63,9 @@ def _print_table(facts: dict[str, object]) -> None:
     table.add_column(overflow="fold")
     for name, value in rows.items():
         table.add_row(name, str(value) if value else "-")
+    fixes = facts["fixes"]
+    assert isinstance(fixes, tuple)
+    for number, fix in enumerate(fixes):
+        state = "on" if fix["on"] else f"off: {fix['off_because']}"
+        table.add_row("" if number else "fixes", f"{fix['name']} ({state})")
     Console().print(table)

@@ -8,6 +8,7 @@ are the classes: `ASTSource.parse_options` begins a compile, the backend's stage
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 import time
 from collections.abc import Mapping
@@ -204,7 +205,12 @@ class Recorder:
             failures.remember(compile_.hash, stage, error, compile_.notes)
         told = getattr(error, "stderr", None)
         text = told.decode(errors="replace") if isinstance(told, bytes) and told else str(error)
-        self._end(error_line=one_line(text) or type(error).__name__, error_type=_name_of(error), detail=text)
+        self._end(
+            error_line=_innermost(error, text),
+            error_type=_name_of(error),
+            detail=text,
+            error_location=_location_of(error, compile_.source),
+        )
 
     def _end(
         self,
@@ -212,6 +218,7 @@ class Recorder:
         error_line: str | None = None,
         error_type: str | None = None,
         detail: str | None = None,
+        error_location: str | None = None,
     ) -> None:
         compile_ = self._current()
         self._local.compile = None
@@ -243,7 +250,8 @@ class Recorder:
             tool_milliseconds=compile_.tool_seconds * 1e3,
             cached=kernel is not None and not compile_.stages,
             hash=kernel.hash if kernel is not None else compile_.hash,
-            error=error_line,
+            error=(error_line or error_type) if kernel is None else None,
+            error_location=error_location,
             error_type=error_type,
             detail=detail,
             overflow=Overflow.found_in(detail or ""),
@@ -306,6 +314,29 @@ def plain(value: Any) -> Any:
 def _name_of(error: BaseException) -> str:
     # `compile` turns what an external compiler raises into an MLIRCompilationError.
     return "MLIRCompilationError" if hasattr(error, "stderr") else type(error).__name__
+
+
+def _innermost(error: BaseException, text: str) -> str:
+    """What is wrong, in one line: the error of a function that the kernel calls, where there is one."""
+    cause = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    if cause is error:
+        return one_line(text)
+    line = one_line(str(cause))
+    return line if type(cause) is type(error) else f"{type(cause).__name__}: {line}"
+
+
+def _location_of(error: BaseException, source: Any) -> str | None:
+    """`file:line` of the kernel's line that the code generator failed at."""
+    line = getattr(getattr(error, "node", None), "lineno", None)
+    kernel = getattr(getattr(source, "fn", None), "fn", None)
+    if line is None or kernel is None:
+        return None
+    # Triton counts from the line of `def`, Python from that of the first decorator.
+    lines, first = inspect.getsourcelines(kernel)
+    decorators = next((number for number, text in enumerate(lines) if text.lstrip().startswith("def ")), 0)
+    return f"{kernel.__code__.co_filename}:{first + decorators + line - 1}"
 
 
 def _ir_of(kernel: Any, compile_: _Compile) -> dict[str, str]:

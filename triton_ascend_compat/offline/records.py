@@ -64,6 +64,7 @@ class CompileRecord:
         hash: Triton's hash of the kernel; None where the compile ended before it had one.
         error: what went wrong, in one line; None where nothing did.
         error_type: the exception's class name.
+        error_location: `file:line` of the line in the kernel that is at fault, where the compiler names one.
         detail: the exception's whole text.
         overflow: set where the kernel does not fit into on-chip memory.
         notes: what a compiler did on its own and only mentioned on its stderr.
@@ -88,6 +89,7 @@ class CompileRecord:
     hash: str | None = None
     error: str | None = None
     error_type: str | None = None
+    error_location: str | None = None
     detail: str | None = None
     overflow: Overflow | None = None
     notes: tuple[str, ...] = ()

@@ -31,7 +31,8 @@ def describe_config(config: Mapping[str, Any]) -> str:
 def describe_error(record: CompileRecord) -> str:
     """What is wrong with a kernel that did not compile, in one line, with the config that would fit."""
     if record.overflow is None:
-        return str(record.error)
+        where = f" (at {_short(record.error_location)})" if record.error_location is not None else ""
+        return f"{record.error}{where}"
     fits = f"; the largest that fits: {describe_config(record.fits)}" if record.fits else ""
     return f"{record.overflow}{fits}"
 
@@ -181,7 +182,11 @@ def as_github(outcomes: Sequence[Outcome]) -> str:
         config = describe_config(record.config)
         if not record.ok:
             told = f"{record.kernel} [{config}] on {record.chip}: {describe_error(record)}"
-            lines.append(_annotation("error", "does not compile for Ascend", told, record.location))
+            lines.append(
+                _annotation(
+                    "error", "does not compile for Ascend", told, record.error_location or record.location
+                )
+            )
         remarks = describe_keys(record)
         if remarks:
             told = f"{record.kernel} [{config}]: {'; '.join(remarks)}"

@@ -21,6 +21,7 @@ def apply_hunks(diff: PatchedFile, data: bytes) -> bytes:
         PatchError: the old lines of a hunk are not in `data`, or are there more than once.
     """
     lines = io.BytesIO(data).readlines()
+    result: list[bytes] = []
     done = 0  # hunks come in the order of the file: the next one lies behind the last one
     for number, hunk in enumerate(diff, start=1):
         old, new = _lines(hunk, "-"), _lines(hunk, "+")
@@ -28,9 +29,9 @@ def apply_hunks(diff: PatchedFile, data: bytes) -> bytes:
         if len(places) != 1 or places[0] < done:
             found = "is not in the file" if not places else "does not have one place in the file"
             raise PatchError(f"{diff.path}: hunk {number} (line {hunk.source_start}) {found}")
-        lines[places[0] : places[0] + len(old)] = new
-        done = places[0] + len(new)
-    return b"".join(lines)
+        result += [*lines[done : places[0]], *new]
+        done = places[0] + len(old)
+    return b"".join([*result, *lines[done:]])
 
 
 def _lines(hunk: Hunk, side: str) -> list[bytes]:

@@ -83,7 +83,12 @@ def apply(site: Path, dry_run: bool = False, lines: list[ReleaseLine] | None = N
         if found.state is State.PATCHED:
             return _patched(site, folder.record(), _NOTHING)
         new = {path: found.line.patched(path, data) for path, data in found.files.items()}
-        files = tuple(FileRecord(path, sha256(data), sha256(new[path])) for path, data in found.files.items())
+        # A file that only later patches touch defines what the others then import (an error class): it goes
+        # first, so that a Triton whose patching was killed half-way still works.
+        files = tuple(
+            FileRecord(path, sha256(found.files[path]), sha256(new[path]))
+            for path in reversed(found.line.paths)
+        )
         patches = tuple(patch.name for patch in found.line.patches)
         folder.apply(Record(found.line.name, patches, files), new)
     return Result(

@@ -46,7 +46,7 @@ class FileRecord:
 
 @dataclass(frozen=True)
 class Record:
-    """What was applied: the release line, the names of the patches, the files."""
+    """What was applied: the release line, the names of the patches, the files in the order of replacement."""
 
     line: str
     patches: tuple[str, ...]
@@ -149,7 +149,8 @@ class PatchFolder:
     def restore(self, record: Record) -> None:
         """Put the originals in place and forget the transaction; may be repeated after a kill."""
         try:
-            for number, file in enumerate(record.files):
+            # Backwards, so that half-way each file finds what it imports from the others.
+            for number, file in reversed(list(enumerate(record.files))):
                 if sha256(read_file(self.site, file.path)) != file.before:
                     (self.originals / str(number)).replace(self.site / file.path)
                     _sync((self.site / file.path).parent)

@@ -1,0 +1,125 @@
+"""The commands `options` and `explain`, on the real triton-ascend 3.2.0 and on a stand-in."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+pytest.importorskip("triton")
+
+from click.testing import CliRunner
+
+from tests.shapes import backend_shape
+from triton_ascend_compat import generations
+from triton_ascend_compat.cli import main
+from triton_ascend_compat.options import installed_options
+
+
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    for variable in ("TRITON_ASCEND_COMPAT_DISABLE", "TRITON_ASCEND_COMPAT_STRICT"):
+        monkeypatch.delenv(variable, raising=False)
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    return result.output
+
+
+def rows(*arguments):
+    return {row["name"]: row for row in json.loads(run("options", "--json", *arguments))}
+
+
+class TestOptions:
+    def test_it_lists_what_the_backend_accepts(self):
+        installed = installed_options(generations.npu_backend_class())
+        listed = rows()
+        assert listed.keys() == installed.types.keys()
+        for name, row in listed.items():
+            assert row["type"] == installed.types[name]
+            assert row["default"] == repr(installed.defaults[name])
+            assert "3.2.0" in row["releases"]
+            assert row["misplaced"]["outcome"] == "delivered"
+
+    def test_names_may_be_of_other_releases_and_backends(self):
+        listed = rows("auto_blockify_size", "waves_per_eu", "inter_cache_num")
+        assert {row["misplaced"]["outcome"] for row in listed.values()} == {"ignored"}
+        assert listed["auto_blockify_size"]["releases"] == ["3.2.1", "main (2026-04)"]
+        assert not any(row["installed"] for row in listed.values())
+
+    def test_all_lists_those_too(self):
+        assert {"auto_blockify_size", "waves_per_eu", "inter_cache_num", "multibuffer"} <= rows(
+            "--all"
+        ).keys()
+
+    def test_a_retired_and_a_renamed_one(self):
+        with backend_shape("late-2026", forgets_old_names=True):
+            listed = rows("force_simt_only", "inter_cache_num")
+            assert listed["inter_cache_num"]["misplaced"]["as"] == "buf_slot_num_of_crosscore"
+            assert listed["force_simt_only"]["misplaced"]["as"] == "compile_mode"
+        with backend_shape("late-2026"):
+            assert "retires" in rows("auto_blockify_size")["auto_blockify_size"]["misplaced"]["reason"]
+            assert {"auto_blockify_size", "multibuffer"} <= rows().keys()
+
+    def test_the_table_is_for_people(self):
+        table = run("options", "multibuffer", "auto_blockify_size")
+        assert "triton-ascend 3.2.0" in table
+        assert "not installed here" in table
+
+    def test_a_name_that_nobody_knows(self):
+        assert "nearest: multibuffer" in run("options", "multibufer", code=2)
+
+
+class TestExplain:
+    @pytest.mark.parametrize(
+        ("assignment", "code", "what", "why"),
+        [
+            ("multibuffer=False", 0, "multibuffer=False is delivered", "installed backend"),
+            ("multibuffer=true", 0, "multibuffer=True is delivered", "installed backend"),
+            ("compile_mode=simt_only", 0, "compile_mode='simt_only' is delivered", "installed backend"),
+            ("auto_blockify_size=4", 1, "left out", "3.2.1"),
+            ("waves_per_eu=2", 1, "left out", "HIP"),
+            ("multibufer=1", 1, "error", "multibuffer"),
+            ("num_warps=2.5", 1, "refused", "takes int"),
+        ],
+    )
+    def test_two_lines(self, assignment, code, what, why):
+        first, second = run("explain", assignment, code=code).splitlines()
+        assert what in first
+        assert why in second
+
+    def test_under_another_name(self):
+        with backend_shape("late-2026", forgets_old_names=True):
+            assert "as buf_slot_num_of_crosscore=3" in run("explain", "inter_cache_num=3")
+            assert json.loads(run("explain", "--json", "force_simt_only=true"))["arrives"] == [
+                "'compile_mode'",
+                "'simt_only'",
+            ]
+
+    def test_strict_mode_shows(self, monkeypatch):
+        monkeypatch.setenv("TRITON_ASCEND_COMPAT_STRICT", "1")
+        assert "is an error" in run("explain", "auto_blockify_size=4", code=1)
+
+    def test_a_fix_that_is_switched_off_shows(self, monkeypatch):
+        monkeypatch.setenv("TRITON_ASCEND_COMPAT_DISABLE", "foreign")
+        assert "error" in run("explain", "waves_per_eu=2", code=1)
+
+    @pytest.mark.parametrize("assignment", ["multibuffer", "=1"])
+    def test_wrong_usage(self, assignment):
+        assert "expected KEY=VALUE" in run("explain", assignment, code=2)
+
+
+@pytest.mark.parametrize("command", [["options"], ["explain", "multibuffer=1"]])
+class TestNothingToAsk:
+    def test_no_triton(self, command, monkeypatch):
+        monkeypatch.setitem(sys.modules, "triton", None)
+        assert "triton cannot be imported" in run(*command, code=2)
+
+    def test_no_npu_backend(self, command, monkeypatch):
+        monkeypatch.setattr(generations, "npu_backend_class", lambda: None)
+        assert "no backend for target npu" in run(*command, code=2)

@@ -1,0 +1,98 @@
+"""`options`: what this installation accepts, and where an option that is misplaced goes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from triton_ascend_compat import generations, plan
+from triton_ascend_compat.commands._here import CannotTell, knowledge
+from triton_ascend_compat.knowledge import Knowledge
+
+
+@click.command()
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Those of other releases and other backends too.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array instead of a table.")
+def command(names: tuple[str, ...], everything: bool, as_json: bool) -> None:
+    """The compile options of the installed triton-ascend, or what is known of each NAME.
+
+    \b
+    Exit code: 0 printed; 2 a NAME is known to nobody, Triton has no npu backend, or wrong usage.
+    """
+    known = knowledge()
+    everyone = _names(known, everything=True)
+    for name in names:
+        if name not in everyone:
+            nearest = plan.nearest_names(name, everyone)
+            hint = f"; nearest: {', '.join(nearest)}" if nearest else ""
+            raise CannotTell(f"no triton-ascend release has had a compile option {name!r}{hint}")
+    rows = [_row(name, known) for name in names or sorted(_names(known, everything))]
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+    else:
+        _print_table(rows)
+
+
+def _names(known: Knowledge, everything: bool) -> set[str]:
+    installed = known.installed
+    accepted = {*installed.types, *installed.retired, *installed.renamed}
+    if not everything:
+        return accepted
+    old = {rename.old for rename in known.renames}
+    return accepted | old | known.known.keys() | known.foreign.keys()
+
+
+def _row(name: str, known: Knowledge) -> dict[str, Any]:
+    facts = known.known.get(name)
+    installed = known.installed
+    # None fits every type: the decision is about the name.
+    verdict = plan.decide_key(name, None, (), *known)
+    return {
+        "name": name,
+        "installed": name in installed.types,
+        "type": installed.types.get(name, facts.type if facts else None),
+        "default": repr(installed.defaults[name]) if name in installed.defaults else None,
+        "releases": list(facts.releases) if facts else [],
+        "retired": list(facts.retired) if facts else [],
+        "misplaced": {
+            "outcome": verdict.outcome.value,
+            "as": _called_here(name, known),
+            "reason": verdict.reason,
+        },
+    }
+
+
+def _called_here(name: str, known: Knowledge) -> str | None:
+    """The installed name of an option that has another one here; None where it has none or keeps its own."""
+    if name in known.installed:
+        return None
+    for rename in known.renames:
+        if name == rename.old and rename.new in known.installed.types:
+            return rename.new
+        if name == rename.new and rename.old in known.installed.types:
+            return rename.old
+    return None
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, title=generations.installed_release(), title_justify="left")
+    for heading in ("name", "type", "default", "releases", "a misplaced one"):
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        goes = row["misplaced"]
+        told = goes["outcome"] if goes["outcome"] == "delivered" else f"{goes['outcome']}: {goes['reason']}"
+        if goes["as"]:
+            told += f" as {goes['as']}"
+        elif not row["installed"] and goes["outcome"] == "delivered":
+            told += f": {goes['reason']}"
+        releases = [*row["releases"], *(f"{release} (dropped)" for release in row["retired"])]
+        table.add_row(
+            row["name"], row["type"] or "-", row["default"] or "-", ", ".join(releases) or "-", told
+        )
+    Console().print(table)
