@@ -62,7 +62,7 @@ print(json.dumps({"modules": sorted(sys.modules), "driver": resolved is not None
 """
 
 
-@pytest.mark.proves("processes", "10: importing Triton imports nothing more of it, and resolves no driver")
+@pytest.mark.proves("processes", "importing Triton imports nothing more of it, and resolves no driver")
 def test_import_is_no_heavier():
     (without,) = run("-c", IMPORTED, plugin=False)
     (report,) = run("-c", IMPORTED, plugin=True)
