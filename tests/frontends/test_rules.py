@@ -120,10 +120,7 @@ def test_three_candidates(request):
 
 @proves("absent here, known elsewhere")
 def test_absent_option(request):
-    absent = {"3.2.0": "auto_blockify_size", "3.2.1": "bisheng_options", "late-2026": "force_simt_template"}[
-        SHAPE
-    ]
-    value = 2 if absent == "auto_blockify_size" else "x" if absent == "bisheng_options" else True
+    absent, value = ("auto_blockify_size", 2) if SHAPE == "3.2.0" else ("bisheng_options", "x")
     assert outcome(compile_npu, {absent: value}) == (ValueError, f"'{absent}' is not in list")
     shim = request.getfixturevalue("shim")
     with warnings.catch_warnings(record=True) as caught:
