@@ -120,10 +120,10 @@ def test_three_candidates(request):
 
 @proves("3: absent here, known elsewhere")
 def test_absent_option(request):
-    absent = {"3.2.0": "auto_blockify_size", "3.2.1": "bisheng_options", "late-2026": "force_simt_template"}[
+    absent = {"3.2.0": "auto_blockify_size", "3.2.1": "bisheng_options", "late-2026": "bisheng_options"}[
         SHAPE
     ]
-    value = 2 if absent == "auto_blockify_size" else "x" if absent == "bisheng_options" else True
+    value = 2 if absent == "auto_blockify_size" else "x"
     assert outcome(compile_npu, {absent: value}) == (ValueError, f"'{absent}' is not in list")
     shim = request.getfixturevalue("shim")
     with warnings.catch_warnings(record=True) as caught:
