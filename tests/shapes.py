@@ -21,8 +21,8 @@ SHAPES = ("3.2.0", "3.2.1", "late-2026")
 
 @contextlib.contextmanager
 def backend_shape(shape, forgets_old_names=False):
-    """Triton with the stand-in backend of `shape`; yields its module. If the shim is switched on there, it
-    is switched off at the end, since what it wrapped goes.
+    """Triton with the stand-in backend of `shape`; yields its module. If the shim is switched on meanwhile,
+    it is switched off at the end, since what it wrapped goes.
 
     `forgets_old_names`: it has the new names of renamed options and does not take the old ones.
     """

@@ -236,6 +236,7 @@ def test_a_triton_that_delivers_by_itself_needs_no_shim(monkeypatch, npu):
         patched.setattr(ASTSource, "__init__", fixed_init)
         patched.setattr(ASTSource, "parse_options", lambda self: {**parse_options(self), **self.leaked})
         before = attributes()
+        assert not triton_ascend_compat.status().needed
         status = triton_ascend_compat.enable()
         assert not status.active
         assert not status.needed

@@ -253,12 +253,16 @@ def raise_name_error(fn: Any, key: str) -> None:
     fn.arg_names.index(key)
 
 
-def delivers_leaked_options(generation: Generation, option: str) -> bool:
-    """Whether the installed Triton already takes a leaked `option` out of the constants by itself, as a
-    patched triton-ascend or a fixed upstream does. Behaviour is probed, on a source that is thrown away."""
+#: Any option that every Ascend backend has had, to probe with.
+_PROBE_OPTION = "num_warps"
+
+
+def delivers_leaked_options(generation: Generation) -> bool:
+    """Whether the installed Triton takes leaked options out of the constants by itself, as a patched
+    triton-ascend or a fixed upstream does. Behaviour is probed, on a source that is thrown away."""
     try:
-        source = generation.source_class(_ProbeKernel(), {"x": "*fp32"}, {option: 1})
-        return option not in source.constants and source.parse_options().get(option) == 1
+        source = generation.source_class(_ProbeKernel(), {"x": "*fp32"}, {_PROBE_OPTION: 1})
+        return _PROBE_OPTION not in source.constants and source.parse_options().get(_PROBE_OPTION) == 1
     except Exception:
         return False
 

@@ -10,9 +10,9 @@ from typing import Any
 from triton_ascend_compat import _startup, generations, installer
 from triton_ascend_compat._startup_state import StartupState
 from triton_ascend_compat.errors import CompatError
-from triton_ascend_compat.fixes import FIXES
+from triton_ascend_compat.fixes import DELIVERED_BY_TRITON, FIXES
 from triton_ascend_compat.options import installed_options
-from triton_ascend_compat.source import CONSTANTS
+from triton_ascend_compat.shim import CONSTANTS
 
 
 @dataclass(frozen=True)
@@ -83,24 +83,27 @@ def current() -> Status:
     """The status of this process; never imports Triton and never touches a device."""
     shim = installer.active_shim()
     triton = sys.modules.get("triton")
-    generation = backend = installed = None
+    shape = backend = installed = None
+    fixed = installer.stood_down()
     if triton is not None:
         try:
-            generation = (shim.generation if shim is not None else generations.detect()).label
+            generation = shim.generation if shim is not None else generations.detect()
         except CompatError as error:
-            generation = str(error)
+            shape = str(error)
         else:
+            shape = generation.label
             backend = generations.npu_backend_class()
             installed = installed_options(backend) if backend is not None else None
+            fixed = fixed or (shim is None and generations.delivers_leaked_options(generation))
     startup = _startup.state()
     return Status(
         active=shim is not None and CONSTANTS in shim.fixes,
-        needed=not installer.stood_down(),
-        reason=_reason(startup, backend_found=backend is not None),
+        needed=not fixed,
+        reason=_reason(startup, fixed, backend_found=backend is not None),
         strict=shim is not None and shim.strict,
         triton=generations.installed_release() if triton is not None else None,
         triton_path=next(iter(getattr(triton, "__path__", ())), None),
-        generation=generation,
+        generation=shape,
         backend=f"{backend.__module__}.{backend.__qualname__}" if backend is not None else None,
         options=len(installed.types) if installed is not None else 0,
         retired=len(installed.retired) if installed is not None else 0,
@@ -119,10 +122,10 @@ def _fixes() -> tuple[FixStatus, ...]:
     return tuple(rows)
 
 
-def _reason(startup: StartupState, backend_found: bool) -> str:
+def _reason(startup: StartupState, fixed: bool, backend_found: bool) -> str:
     """Why it is on or off: what the installer says, or, where nothing reached it, the start-up path."""
     if installer.active_shim() is not None and not backend_found:
         return f"{installer.reason()}; dormant: no backend for target npu is installed"
     if installer.never_asked():
-        return startup.reason
+        return f"not needed: {DELIVERED_BY_TRITON}" if fixed else startup.reason
     return installer.reason()

@@ -76,7 +76,7 @@ _OPERATORS: dict[str, Callable[[str], None]] = {
         p, "fused_add_rms_norm", "LigerFusedAddRMSNormFunction", _hidden(), _hidden(), _tensor(HIDDEN), 1e-6
     ),
     "poly_norm": lambda p: _both_ways(
-        p, "poly_norm", "LigerPolyNormFunction", _hidden(), _tensor(3), _tensor(1), 1e-6
+        p, "poly_norm", "LigerPolyNormFunction", _hidden(), _tensor(3), _tensor(), 1e-6
     ),
     "dyt": lambda p: _both_ways(
         p, "dyt", "LigerDyTFunction", _hidden(), _tensor(1), _tensor(HIDDEN), _tensor(HIDDEN)

@@ -80,8 +80,9 @@ def _run() -> bool:
                 f"Kernel add_five: five fp32 loads, {_demo_kernel.ELEMENTS} elements, XBLOCK "
                 f"{_demo_kernel.XBLOCK}, grid {grid}.\n"
             )
-            triton_ascend_compat.disable()
-            click.secho("Without the shim, as the broken frontend calls it:", bold=True)
+            needed = triton_ascend_compat.disable().needed
+            heading = "" if needed else " (this Triton is fixed already, by a patch or upstream)"
+            click.secho(f"Without the shim, as the broken frontend calls it{heading}:", bold=True)
             broken = [_attempt(session.target, candidate) for candidate in (CANDIDATES[1], CANDIDATES[4])]
             for attempt in broken:
                 click.echo(f"  {attempt.label}: {attempt.error or 'compiled'}")

@@ -317,7 +317,7 @@ def _name_of(error: BaseException) -> str:
 
 
 def _innermost(error: BaseException, text: str) -> str:
-    """What is wrong, in one line: an error in a function that the kernel calls is the cause of the kernel's."""
+    """What is wrong, in one line: the error of a function that the kernel calls, where there is one."""
     cause = error
     while cause.__cause__ is not None:
         cause = cause.__cause__

@@ -1,0 +1,1 @@
+"""Operators of public libraries whose kernels `offline_corpus.py` compiles."""

@@ -1,0 +1,63 @@
+"""The CI templates are valid YAML, of the shape that their systems read, and call `check` correctly."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from triton_ascend_compat.commands.check import command
+from triton_ascend_compat.offline import CHIPS
+
+ROOT = Path(__file__).resolve().parents[2]
+TEMPLATES = sorted((ROOT / "ci").glob("*.yml"))
+
+
+def strings(node: Any) -> Iterator[str]:
+    if isinstance(node, str):
+        yield node
+    elif isinstance(node, dict):
+        for value in node.values():
+            yield from strings(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from strings(value)
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.name)
+def test_the_commands_of_a_template(template: Path) -> None:
+    found = list(strings(yaml.safe_load(template.read_text())))
+    checks = [text for text in found if text.startswith("triton-ascend-compat check")]
+    assert checks
+    for text in checks:
+        words = shlex.split(text.replace("${{ matrix.chip }}", "Ascend910B2").replace("$CHIP", "Ascend910B2"))
+        context = command.make_context("check", words[2:])
+        assert context.params["chip_names"] == ("Ascend910B2",)
+        assert context.params["targets"]
+    assert any("triton-ascend==" in text for text in found)
+    assert {text for text in found if text.startswith("Ascend9")} <= set(CHIPS)
+
+
+def test_github_s_shape() -> None:
+    workflow = yaml.safe_load((ROOT / "ci" / "github-actions.yml").read_text())
+    assert workflow[True] == ["push", "pull_request"]  # YAML 1.1 reads the key `on` as true
+    (job,) = workflow["jobs"].values()
+    assert job["runs-on"]
+    assert all(("uses" in step) != ("run" in step) for step in job["steps"])
+    assert any(step.get("uses", "").startswith("actions/cache@") for step in job["steps"])
+
+
+def test_gitlab_s_shape() -> None:
+    (job,) = yaml.safe_load((ROOT / "ci" / "gitlab-ci.yml").read_text()).values()
+    assert job["script"]
+    assert job["cache"]["paths"]
+    report = job["artifacts"]["reports"]["junit"]
+    assert f"--output {report}" in " ".join(job["script"])
+
+
+def test_both_systems_have_one() -> None:
+    assert [template.name for template in TEMPLATES] == ["github-actions.yml", "gitlab-ci.yml"]
