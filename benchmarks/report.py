@@ -35,7 +35,7 @@ def machine() -> str:
     triton = importlib.metadata.version("triton-ascend")
     return (
         f"triton-ascend {triton}, Python {platform.python_version()}, {platform.system()} "
-        f"{platform.machine()}, {os.cpu_count()} cores"
+        f"{platform.machine()}, {os.cpu_count()} cores; CPU time"
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+import launches
 import processes
 import report
 import sources
@@ -63,6 +64,14 @@ def measure(effort: float) -> list[Row]:
         ),
         by_ratio(
             "`triton.compile`, found in the cache on disk, shim on", sources.cached_compile(pairs(250)), 1.01
+        ),
+        by_ratio(
+            "Launch of a kernel in memory (stand-in launcher), shim on", launches.hot_launch(pairs(250)), 1.01
+        ),
+        by_ratio(
+            "The same with an option that this release lacks, against one that it has, shim on",
+            launches.hot_launch_with_absent_option(pairs(250)),
+            1.01,
         ),
     ]
     for threads in (2, 4):

@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from unittest import mock
 
+import triton_ascend_compat
+
 STANDIN = Path(__file__).parent / "standin" / "src" / "triton" / "backends" / "ascend"
 
 SHAPES = ("3.2.0", "3.2.1", "late-2026")
@@ -19,7 +21,8 @@ SHAPES = ("3.2.0", "3.2.1", "late-2026")
 
 @contextlib.contextmanager
 def backend_shape(shape, forgets_old_names=False):
-    """Triton with the stand-in backend of `shape`; yields its module.
+    """Triton with the stand-in backend of `shape`; yields its module. If the shim is switched on meanwhile,
+    it is switched off at the end, since what it wrapped goes.
 
     `forgets_old_names`: it has the new names of renamed options and does not take the old ones.
     """
@@ -46,6 +49,7 @@ def backend_shape(shape, forgets_old_names=False):
         entry = Backend(compiler=compiler.StandInAscendBackend, driver=type(device))
         stack.enter_context(mock.patch.dict(backends, {"ascend": entry}))
         stack.enter_context(mock.patch.object(driver, "active", device))
+        stack.callback(triton_ascend_compat.disable)
         yield compiler
 
 
