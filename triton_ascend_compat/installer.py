@@ -10,9 +10,7 @@ from typing import Any, Callable
 from triton_ascend_compat import _import_hook, generations, settings
 from triton_ascend_compat.errors import CompatError
 from triton_ascend_compat.fixes import FIXES, NAMES
-from triton_ascend_compat.fixes.base import Fix
-from triton_ascend_compat.shim import Shim
-from triton_ascend_compat.source import CONSTANTS
+from triton_ascend_compat.shim import CONSTANTS, Fix, Shim
 
 _lock = threading.RLock()
 

@@ -1,10 +1,27 @@
-"""What all wrappers ask: whether they act, and how."""
+"""What the fixes share: the state that their wrappers ask, and what a fix is."""
 
 from __future__ import annotations
 
+import functools
+import importlib
+from collections.abc import Iterable
 from typing import Any, Callable
 
 from triton_ascend_compat.generations import Generation
+
+#: The names of the fixes; `fixes` says what each is.
+CONSTANTS = "constants"
+LAUNCH = "launch"
+RENAMES = "renames"
+FOREIGN = "foreign"
+CONFIG = "config"
+INTERPRETER = "interpreter"
+FOLDING = "folding"
+
+Function = Callable[..., Any]
+
+#: An attribute to wrap: its owner, its name, and what makes the wrapper of what stands there.
+Wrapping = tuple[Any, str, Callable[[Function], Function]]
 
 
 class Shim:
@@ -22,9 +39,67 @@ class Shim:
         self.generation = generation
         self.fixes: frozenset[str] = frozenset()
         self.strict = False
-        self.cover: Callable[[Any, str, Callable[..., Any]], None] = lambda *_: None
+        self.cover: Callable[[Any, str, Function], None] = lambda *_: None
 
     @property
     def on(self) -> bool:
         """Whether any fix acts."""
         return bool(self.fixes)
+
+
+class Fix:
+    """One thing that the shim puts right, behind the one installer; it can be switched off by its name.
+
+    Attributes:
+        name: by which it is switched off.
+        why: what goes wrong without it, on which releases.
+        how: what it does about that.
+        upstream: where the cause stands.
+        until: when it can go.
+        wrappings: what it wraps, asked when it is switched on.
+        awaits: a module that Triton may import only when it needs it; empty where there is none.
+        late_wrappings: what it wraps once that module has been imported.
+        unneeded: why it is not needed on this Triton; None where it is.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        why: str,
+        how: str,
+        upstream: str,
+        until: str,
+        wrappings: Callable[[Shim], Iterable[Wrapping]] = lambda _: (),
+        awaits: str = "",
+        late_wrappings: Callable[[Shim], Iterable[Wrapping]] = lambda _: (),
+        unneeded: Callable[[Shim], str | None] = lambda _: None,
+    ) -> None:
+        self.name = name
+        self.why = why
+        self.how = how
+        self.upstream = upstream
+        self.until = until
+        self.wrappings = wrappings
+        self.late_wrappings = late_wrappings
+        self.awaits = awaits
+        self.unneeded = unneeded
+
+
+def deferred(shim: Shim, module: str, function: str) -> Callable[[Function], Function]:
+    """What makes a wrapper by calling `function(shim, original)` of `module`, a module beside `fixes`, when
+    the attribute is first called: most processes that import Triton never get that far."""
+
+    def make_wrapper(original: Function) -> Function:
+        @functools.cache
+        def wrapper_itself() -> Function:
+            made: Function = getattr(importlib.import_module(module), function)(shim, original)
+            return made
+
+        @functools.wraps(original)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return wrapper_itself()(*args, **kwargs)
+
+        return wrapper
+
+    return make_wrapper

@@ -12,17 +12,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Callable
 
 from triton_ascend_compat import generations
-from triton_ascend_compat.shim import Shim
+from triton_ascend_compat.shim import CONSTANTS, Shim
 
 if TYPE_CHECKING:
     from triton_ascend_compat.record import Record
 
 #: The attribute of a source that holds its record.
 RECORD = "_triton_ascend_compat"
-
-
-#: The name of the fix that these wrappers are.
-CONSTANTS = "constants"
 
 
 class SourceWrappers:

@@ -10,10 +10,9 @@ from typing import Any
 from triton_ascend_compat import _startup, generations, installer
 from triton_ascend_compat._startup_state import StartupState
 from triton_ascend_compat.errors import CompatError
-from triton_ascend_compat.fixes import FIXES
-from triton_ascend_compat.fixes.constants import DELIVERED_BY_TRITON
+from triton_ascend_compat.fixes import DELIVERED_BY_TRITON, FIXES
 from triton_ascend_compat.options import installed_options
-from triton_ascend_compat.source import CONSTANTS
+from triton_ascend_compat.shim import CONSTANTS
 
 
 @dataclass(frozen=True)

@@ -6,23 +6,14 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Callable
 
-from triton_ascend_compat import backend_options, generations
-from triton_ascend_compat.fixes.base import Fix, Wrapping, without_npu_backend
-from triton_ascend_compat.shim import Shim
+from triton_ascend_compat import generations
+from triton_ascend_compat.shim import CONFIG, LAUNCH, Shim
 
 if TYPE_CHECKING:
     from triton_ascend_compat.plan import Verdict
 
-CONFIG = "config"
 
-
-def _wrappings(shim: Shim) -> list[Wrapping]:
-    if generations.npu_backend_class() is None:
-        return []
-    return [(generations.config_class(), "__init__", functools.partial(_wrap_init, shim))]
-
-
-def _wrap_init(shim: Shim, original: Callable[..., None]) -> Callable[..., None]:
+def wrap_init(shim: Shim, original: Callable[..., None]) -> Callable[..., None]:
     own, swallows = generations.named_parameters(original)
 
     @functools.wraps(original)
@@ -68,11 +59,7 @@ def _sort(shim: Shim, extra: Mapping[str, Any]) -> tuple[dict[str, Any], list[Ve
         if verdict.unknown:
             unknown.append(verdict)
         # An absent option that nothing leaves out of the launch would end it.
-        elif (
-            verdict.outcome is not Outcome.IGNORED
-            or backend_options.LAUNCH in shim.fixes
-            or key in known.foreign
-        ):
+        elif verdict.outcome is not Outcome.IGNORED or LAUNCH in shim.fixes or key in known.foreign:
             moved[key] = value
     return moved, unknown
 
@@ -95,17 +82,3 @@ def _leave_out(shim: Shim, unknown: list[Verdict]) -> None:
         ],
         shim.strict,
     )
-
-
-FIX = Fix(
-    CONFIG,
-    why="Config(..., opt=v) drops most options without a word in triton-ascend 3.2.0, and is a TypeError on "
-    "other releases",
-    how="wraps Config.__init__: known options join the config's dict, and so the launch; where Config drops "
-    "an unknown one, that is said once",
-    upstream="https://github.com/triton-lang/triton-ascend/blob/ebf849866/triton_patch/python/triton_patch/"
-    "runtime/autotuner.py",
-    until="Config of every triton-ascend in use passes its keywords on",
-    wrappings=_wrappings,
-    unneeded=without_npu_backend,
-)

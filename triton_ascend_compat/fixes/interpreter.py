@@ -6,20 +6,10 @@ import functools
 from typing import Any, Callable
 
 from triton_ascend_compat import generations
-from triton_ascend_compat.fixes.base import Fix, Wrapping, without_npu_backend
-from triton_ascend_compat.shim import Shim
-
-INTERPRETER = "interpreter"
+from triton_ascend_compat.shim import INTERPRETER, Shim
 
 
-def _late_wrappings(shim: Shim) -> list[Wrapping]:
-    executor = generations.grid_executor()
-    if executor is None or generations.npu_backend_class() is None:
-        return []
-    return [(executor, "__call__", functools.partial(_wrap_call, shim))]
-
-
-def _wrap_call(shim: Shim, original: Callable[..., Any]) -> Callable[..., Any]:
+def wrap_call(shim: Shim, original: Callable[..., Any]) -> Callable[..., Any]:
     reserved = generations.interpreter_keywords()
 
     @functools.wraps(original)
@@ -53,17 +43,3 @@ def _decide(shim: Shim, executor: Any, strays: list[str], kwargs: dict[str, Any]
             f"{executor.fn.__name__}() got an unexpected keyword argument {unknown[0].key!r}{unknown[0].hint}"
         )
     reporting.tell(executor.fn, [v for v in verdicts if v.key not in known.installed], shim.strict)
-
-
-FIX = Fix(
-    INTERPRETER,
-    why="under TRITON_INTERPRET=1 every option but six is a TypeError: unexpected keyword argument",
-    how="wraps GridExecutor.__call__ as soon as the interpreter is imported: options stay away from the "
-    "kernel's function",
-    upstream="https://github.com/triton-lang/triton/blob/v3.2.0/python/triton/runtime/interpreter.py",
-    until="Triton's interpreter ignores the options that its compiler accepts",
-    wrappings=lambda _: (),
-    awaits=generations.INTERPRETER,
-    late_wrappings=_late_wrappings,
-    unneeded=without_npu_backend,
-)

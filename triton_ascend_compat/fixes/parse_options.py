@@ -14,25 +14,14 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Callable
 
 from triton_ascend_compat import generations
-from triton_ascend_compat.shim import Shim
+from triton_ascend_compat.shim import FOLDING, LAUNCH, Shim
 
 if TYPE_CHECKING:
     from triton_ascend_compat.knowledge import Knowledge
     from triton_ascend_compat.plan import Verdict
 
-#: The names of the fixes that act here.
-LAUNCH, RENAMES, FOREIGN, FOLDING = "launch", "renames", "foreign", "folding"
 
-
-def wrappings(shim: Shim) -> list[tuple[Any, str, Callable[..., Any]]]:
-    """The wrapper on `parse_options` of the installed npu backend; none where there is no such backend."""
-    backend_class = generations.npu_backend_class()
-    if backend_class is None:
-        return []
-    return [(backend_class, "parse_options", functools.partial(_wrap_parse_options, shim))]
-
-
-def _wrap_parse_options(shim: Shim, original: Callable[..., Any]) -> Callable[..., Any]:
+def wrap_parse_options(shim: Shim, original: Callable[..., Any]) -> Callable[..., Any]:
     accepted: frozenset[str] | None = None
 
     @functools.wraps(original)
