@@ -32,7 +32,7 @@ TORCH = ("torch==2.13.0", "pyyaml", "psutil")
 NEIGHBOURS = ("triton-runner==0.3.8", "termcolor", "tritonparse==0.6.0", "orjson", "zstandard")
 
 #: The files that depend on the shape of the backend's options.
-BY_SHAPE = ("test_rules.py", "test_producers.py", "test_tuners.py")
+BY_SHAPE = ("test_rules.py", "test_producers.py", "test_tuners.py", "test_launch.py")
 SHAPES = ("3.2.1", "3.2.0", "late-2026")
 
 nox.options.default_venv_backend = "venv"
