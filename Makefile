@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 QUIETLY := scripts/with-temporary-caches
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint bench corpus clean
 
 help: ## Say what can be made
 	@echo "make TARGET, where TARGET is one of:"
@@ -27,10 +27,18 @@ lint: $(INSTALLED) ## Lint, format and types only
 bench: $(INSTALLED) ## Measure what the shim costs; BENCH_ARGS=--readme puts the table into the READMEs
 	@$(QUIETLY) $(PY) benchmarks/run.py $(BENCH_ARGS)
 
+corpus: ## Compile kernels of public packages offline, write docs/offline-corpus.md (2 GB, half an hour)
+	@scripts/make-venv $(VENV)-corpus
+	@$(VENV)-corpus/bin/python -m pip install --quiet -r benchmarks/corpus/requirements.txt
+	@$(VENV)-corpus/bin/python -m pip install --quiet --no-deps -r benchmarks/corpus/requirements-no-deps.txt
+	@$(QUIETLY) $(VENV)-corpus/bin/python benchmarks/offline_corpus.py
+
 clean: ## Remove the environment and everything that was built
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .nox
+	rm -rf $(VENV) $(VENV)-corpus build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .nox
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(INSTALLED): pyproject.toml scripts/make-venv
 	@scripts/make-venv $(VENV)
 	@touch $@
+
+include tests/frontends/frontends.mk

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 import triton
 import triton.runtime.errors
 from triton.runtime.driver import driver
 
+import triton_ascend_compat
 from tests.offline.kernels import add, broken, tuned, wide_only
+from triton_ascend_compat import reporting
+from triton_ascend_compat.errors import AbsentOptionWarning
+from triton_ascend_compat.events import Outcome
 from triton_ascend_compat.offline import CHIPS, Pointer, offline
 
 POINTERS = [Pointer("fp32")] * 3
@@ -134,6 +140,33 @@ def test_the_jit_names_the_options_that_were_asked_for() -> None:
     assert "XBLOCK" not in record.asked
     assert record.delivered["multibuffer"] is False
     assert record.config == {"XBLOCK": 256, "multibuffer": False}
+
+
+@pytest.mark.parametrize("enabled_first", [True, False])
+def test_what_the_shim_does_to_a_launch_is_recorded(enabled_first: bool) -> None:
+    reporting.forget_warnings()
+    with contextlib.ExitStack() as stack:
+        if enabled_first:
+            triton_ascend_compat.enable()
+            stack.callback(triton_ascend_compat.disable)
+        session = stack.enter_context(offline())
+        if not enabled_first:
+            triton_ascend_compat.enable()
+            stack.callback(triton_ascend_compat.disable)
+        with pytest.raises(KeyError, match="multibufer"):
+            add[(1,)](*POINTERS, 1000, XBLOCK=256, multibufer=False)
+        with pytest.warns(AbsentOptionWarning, match="auto_blockify_size"):
+            add[(1,)](*POINTERS, 1000, XBLOCK=256, auto_blockify_size=2, multibuffer=False)
+        add[(1,)](*POINTERS, 1000, XBLOCK=128)
+    refused, ignored, clean = session.records
+    assert not refused.ok
+    assert [(key.key, key.outcome) for key in refused.keys] == [("multibufer", Outcome.REFUSED)]
+    assert refused.kernel == "add"
+    assert ignored.ok
+    assert [(key.key, key.outcome) for key in ignored.keys] == [("auto_blockify_size", Outcome.IGNORED)]
+    assert ignored.delivered["multibuffer"] is False
+    assert ignored.dropped == ()
+    assert clean.keys == ()
 
 
 def test_a_kernel_that_does_not_compile_raises_as_ever() -> None:

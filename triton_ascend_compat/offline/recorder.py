@@ -74,6 +74,31 @@ class Recorder:
             if reasons:
                 self._end(error_line="; ".join(reasons), error_type="CompileOptionError")
             self._local.compile = None
+        self._end_launch(None)
+
+    def _early(self) -> list[KeyEvent]:
+        """The keys that the shim has decided about in a launch, before its compile begins."""
+        early: list[KeyEvent] = self._local.__dict__.setdefault("early", [])
+        return early
+
+    def _end_launch(self, error: BaseException | None) -> None:
+        """Record a launch that ended before its compile began, with `error` or, unseen, in a refused key."""
+        everything, session = self._early(), self._session()
+        early = [event for event in everything if error is not None or event.outcome is Outcome.REFUSED]
+        self._local.early = [event for event in everything if event not in early]
+        if not early or session is None:
+            return
+        reasons = "; ".join(f"{event.key}={event.value!r}: {event.reason}" for event in early)
+        nothing: dict[str, Any] = {}
+        record = CompileRecord(
+            *(early[0].kernel, early[0].location, session.chip, session.hivm),
+            *(nothing, nothing, {event.key: event.value for event in early}, nothing, nothing),
+            keys=tuple(early),
+            error=one_line(str(error)) if error is not None else reasons,
+            error_type=type(error).__name__ if error is not None else "KeyError",
+            detail=str(error) if error is not None else reasons,
+        )
+        session.add(record, None, {})
 
     # Hooks on Triton's source and kernel classes.
 
@@ -124,11 +149,16 @@ class Recorder:
             if compile_ is None or compile_.options is not None:
                 # Not from `compile`: the JIT asks first, with the caller's keywords, and then hands every
                 # option over to `compile`.
+                keywords = dict(asked)
                 self.flush()
-                options = original(backend, asked)
-                self._local.jit = (dict(asked), dict(vars(options)))
+                try:
+                    options = original(backend, asked)
+                except Exception as error:
+                    self._end_launch(error)
+                    raise
+                self._local.jit = (keywords, dict(vars(options)))
                 return options
-            compile_.asked = self._asked(compile_.source, asked)
+            compile_.asked = self._asked(compile_, asked)
             compile_.target = backend.target
             with self._errors():
                 options = original(backend, asked)
@@ -186,10 +216,13 @@ class Recorder:
             compile_.notes += hivm.notes_in(stderr.decode(errors="replace"))
 
     def key_seen(self, event: KeyEvent) -> None:
-        """Hear from the shim what became of a key: it says so inside the compile, on the same thread."""
+        """Hear from the shim what became of a key: it says so on the thread that compiles, inside the compile
+        or, in a launch, before it."""
         compile_ = self._current()
-        if compile_ is not None and compile_.source.name == event.kernel:
+        if compile_ is not None and compile_.options is None:
             compile_.keys.append(event)
+        else:
+            self._early().append(event)
 
     # Ends.
 
@@ -260,10 +293,14 @@ class Recorder:
         )
         compile_.session.add(record, source, options)
 
-    def _asked(self, source: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def _asked(self, compile_: _Compile, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """What the caller asked for; of a launch, its own keywords, not every option that the JIT makes of
+        them. What the shim decided about those belongs to this compile too."""
         jit, self._local.jit = getattr(self._local, "jit", None), None
+        early, self._local.early = self._early(), []
         if jit is not None and all(key in asked and asked[key] is value for key, value in jit[1].items()):
-            parameters = getattr(getattr(source, "fn", None), "arg_names", ())
+            compile_.keys[:0] = [event for event in early if event.kernel == compile_.source.name]
+            parameters = getattr(getattr(compile_.source, "fn", None), "arg_names", ())
             return {key: value for key, value in jit[0].items() if key not in parameters}
         return dict(asked)
 
@@ -317,7 +354,7 @@ def _name_of(error: BaseException) -> str:
 
 
 def _innermost(error: BaseException, text: str) -> str:
-    """What is wrong, in one line: the error of a function that the kernel calls, where there is one."""
+    """What is wrong, in one line: an error in a function that the kernel calls is behind the kernel's own."""
     cause = error
     while cause.__cause__ is not None:
         cause = cause.__cause__

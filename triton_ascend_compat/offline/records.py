@@ -104,7 +104,8 @@ class CompileRecord:
     @property
     def dropped(self) -> tuple[str, ...]:
         """Options that were asked for and that the backend left out without a word."""
-        return tuple(key for key in self.asked if key not in self.delivered)
+        told = {event.key for event in self.keys}
+        return tuple(key for key in self.asked if key not in self.delivered and key not in told)
 
     @property
     def stage_reached(self) -> str:

@@ -278,9 +278,7 @@ def _install(cls: type[Any]) -> None:
         stand_in = RecordingDriver(_state.current, takes_limit)
         hook(driver, slot, lambda _: stand_in)
         undo.callback(events.subscribe(recorder.key_seen))
-        folder = undo.enter_context(tempfile.TemporaryDirectory(prefix="ascend-offline-"))
-        hivm.write_stand_ins(Path(folder))
-        _state.stand_ins = Path(folder)
+        _state.stand_ins = None
         _state.before = {name: os.environ.get(name) for name in ("TRITON_CACHE_DIR", "PATH")}
         _state.undo = undo.pop_all()
 
@@ -291,13 +289,22 @@ def _apply_environment() -> None:
     if _state.open:
         wanted["TRITON_CACHE_DIR"] = str(_state.open[-1].cache)
         tools = next((session.tools for session in reversed(_state.open) if session.tools is not None), None)
-        if tools is not None and _state.stand_ins is not None:
-            wanted["PATH"] = hivm.search_path(_state.stand_ins, tools, _state.before["PATH"] or os.defpath)
+        if tools is not None:
+            wanted["PATH"] = hivm.search_path(_stand_ins(), tools, _state.before["PATH"] or os.defpath)
     for name, value in wanted.items():
         if value is None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
+
+
+def _stand_ins() -> Path:
+    """The folder with the stand-ins for hivmc, made for the first session that needs it."""
+    if _state.stand_ins is None:
+        folder = _state.undo.enter_context(tempfile.TemporaryDirectory(prefix="ascend-offline-"))
+        hivm.write_stand_ins(Path(folder))
+        _state.stand_ins = Path(folder)
+    return _state.stand_ins
 
 
 def _chip() -> str:
