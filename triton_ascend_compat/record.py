@@ -2,7 +2,7 @@
 between processes.
 
     options           what is delivered: name -> value
-    verdicts          (key, value, outcome, reason) of each leaked key, in the order they came
+    verdicts          (key, value, outcome, reason, quiet) of each leaked key, in the order they came
     reported          whether that has been told (see `reporting`)
     constants         what the frontend gave, and what is left of it for the source
     kept
@@ -42,7 +42,7 @@ def make(shim: Shim, fn: Any, signature: Any, constants: Mapping[Any, Any]) -> R
         kept = {key: value for key, value in constants.items() if key in kept or key in refused}
     return {
         "options": decision.options,
-        "verdicts": [(v.key, v.value, v.outcome.value, v.reason) for v in decision.verdicts],
+        "verdicts": [(v.key, v.value, v.outcome.value, v.reason, v.quiet) for v in decision.verdicts],
         "reported": False,
         "constants": constants,
         "kept": kept,

@@ -185,7 +185,10 @@ def test_published(experimental, threads, request):
     before = hashes()
     assert before.keys() == CANDIDATES
     request.getfixturevalue("shim")
-    assert hashes() == before
+    # It passes the option in `options=`, where 3.2.0 drops it: now with a word.
+    with pytest.warns(AbsentOptionWarning, match="auto_blockify_size"):
+        after = hashes()
+    assert after == before
 
 
 @pytest.mark.proves("torch_npu triton_experimental", "the reported case on triton-ascend 3.2.0")
