@@ -325,15 +325,8 @@ def constexprs_of(source: Any) -> dict[str, Any]:
     if fn is None:
         return {}
     wanted = {param.name for param in fn.params if param.is_constexpr}
-    named = {parameter_name(fn, key): value for key, value in source.constants.items()}
+    named = {generations.parameter_of_constant(fn, key): value for key, value in source.constants.items()}
     return {name: plain(value) for name, value in named.items() if name in wanted}
-
-
-def parameter_name(fn: Any, key: Any) -> str:
-    """The kernel parameter that a key of constants means: a name up to Triton 3.2, a path from 3.3 on."""
-    while isinstance(key, tuple):
-        key = key[0]
-    return str(fn.arg_names[key]) if isinstance(key, int) else str(key)
 
 
 def plain(value: Any) -> Any:
