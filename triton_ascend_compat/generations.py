@@ -324,3 +324,8 @@ def parameter_of_constant(fn: Any, key: Any) -> str:
     while isinstance(key, tuple):
         key = key[0]
     return str(fn.arg_names[key]) if isinstance(key, int) else str(key)
+
+
+#: Options that the JIT itself adds to the keywords of every launch: `debug` in all generations, the others
+#: from Triton 3.6 and 3.9 on.
+ADDED_TO_LAUNCHES = frozenset({"debug", "instrumentation_mode", "fpsan_homomorphic_casts"})

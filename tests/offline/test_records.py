@@ -191,6 +191,14 @@ def test_a_compiler_s_refusal_is_remembered(monkeypatch: pytest.MonkeyPatch) -> 
     assert first.stage_reached == second.stage_reached == "ttir"
 
 
+def test_a_refusal_is_forgotten_where_the_cache_is_not_to_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = failing_adapter(monkeypatch, 1)
+    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
+    for _ in range(2):
+        assert not only_record(raises=Exception).ok
+    assert len(calls) == 2
+
+
 def test_a_compiler_that_was_killed_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = failing_adapter(monkeypatch, -9)
     for _ in range(2):

@@ -7,6 +7,7 @@ not, and what a compiler refused once, it refuses again.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,9 @@ def remember(kernel_hash: str, stage: str, error: BaseException, notes: list[str
 
 
 def recall(kernel_hash: str) -> dict[str, Any] | None:
-    """The failure remembered for the kernel with this hash."""
+    """The failure remembered for the kernel with this hash; none where the cache is not to be used."""
+    if os.environ.get("TRITON_ALWAYS_COMPILE", "0") == "1":
+        return None
     path = _manager(kernel_hash).get_file(_FILE)
     if path is None:
         return None

@@ -226,9 +226,10 @@ def offline(
         if not _state.open:
             _install(cls)
         _state.open.append(session)
-        _apply_environment()
     _state.mine().append(session)
     try:
+        with _state.lock:
+            _apply_environment()
         yield session
     finally:
         _state.recorder.flush()
