@@ -224,6 +224,10 @@ def test_the_backend_s_module_is_the_one_that_compiles() -> None:
         ('loc("k.mlir":2:3): error: ub overflow, requires 20 bits while 15 bits available!', None),
         ("x:1:1: error: Failed to run pipeline\nx:2:2: error: no way\n[ERROR] end", "no way"),
         ("at 3:4:\n  y = x\n  ^\nname is not defined", "name is not defined"),
+        (
+            "PLEASE report\nStack dump:\n0.\tProgram arguments: /a/b/tool x.mlir -o y\n #0 0x01",
+            "tool crashed",
+        ),
         ("", ""),
     ],
 )
