@@ -40,3 +40,5 @@ clean: ## Remove the environment and everything that was built
 $(INSTALLED): pyproject.toml scripts/make-venv
 	@scripts/make-venv $(VENV)
 	@touch $@
+
+include tests/frontends/frontends.mk

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from triton_ascend_compat import catalog, plan, settings
-from triton_ascend_compat.catalog import Rename
+from triton_ascend_compat.catalog import ForeignOption, Rename
 from triton_ascend_compat.events import Outcome
 from triton_ascend_compat.plan import InstalledOptions
 
@@ -21,7 +21,10 @@ NEW = InstalledOptions({"buf_slot_num_of_crosscore": "int", "compile_mode": "str
 OLD = InstalledOptions({"inter_cache_num": "int", "force_simt_only": "bool", "force_simt_template": "bool"})
 BOTH = InstalledOptions({**NEW.types, **OLD.types})
 ITS_OWN = InstalledOptions(NEW.types, renamed=frozenset({"inter_cache_num", "force_simt_only"}))
-FOREIGN = {"waves_per_eu": "Triton's HIP backend"}
+FOREIGN = {
+    "waves_per_eu": ForeignOption("Triton's HIP backend"),
+    "num_consumer_groups": ForeignOption("warp specialisation", off=0),
+}
 
 
 def decide(constants, installed, parameters=("x_ptr",)):
@@ -90,6 +93,13 @@ class TestForeign:
         (verdict,) = decide({"waves_per_eu": 2}, NEW).verdicts
         assert (verdict.outcome, "HIP" in verdict.reason) == (Outcome.IGNORED, True)
 
+    @pytest.mark.parametrize(("value", "outcome"), [(0, Outcome.DELIVERED), (2, Outcome.IGNORED)])
+    def test_one_that_asks_for_nothing_is_not_worth_a_warning(self, value, outcome):
+        """Triton 3.2's own Config adds such to every launch."""
+        decision = decide({"num_consumer_groups": value}, NEW)
+        assert decision.options == {}
+        assert [verdict.outcome for verdict in decision.verdicts] == [outcome]
+
     def test_an_installed_option_is_not_foreign(self):
         installed = InstalledOptions({"waves_per_eu": "int"})
         assert decide({"waves_per_eu": 2}, installed).options == {"waves_per_eu": 2}
@@ -127,7 +137,7 @@ class TestData:
         file.write_text(json.dumps({"my_option": "our fork", "kpack": "our fork"}))
         monkeypatch.setenv(settings.FOREIGN_VARIABLE, str(file))
         options = catalog.foreign_options()
-        assert (options["my_option"], options["kpack"]) == ("our fork", "our fork")
+        assert (options["my_option"].owner, options["kpack"].owner) == ("our fork", "our fork")
         assert "waves_per_eu" in options
 
     @pytest.mark.parametrize(

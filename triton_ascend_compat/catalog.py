@@ -43,6 +43,15 @@ class Rename:
     off: tuple[Any, ...] = ()
 
 
+@dataclass(frozen=True)
+class ForeignOption:
+    """An option of another Triton backend: whose it is, and the value that asks for nothing (None where no
+    value is known to)."""
+
+    owner: str
+    off: Any = None
+
+
 @functools.cache
 def known_options() -> Mapping[str, KnownOption]:
     """Every option that some public triton-ascend release or branch has had, by name.
@@ -71,20 +80,26 @@ def renames() -> tuple[Rename, ...]:
     )
 
 
-def foreign_options() -> Mapping[str, str]:
-    """Options of other Triton backends, by name, and whose they are: `foreign.json`, and the JSON object in
-    the file that TRITON_ASCEND_COMPAT_FOREIGN names."""
+def foreign_options() -> Mapping[str, ForeignOption]:
+    """Options of other Triton backends, by name: those in `foreign.json`, and those in the file that
+    TRITON_ASCEND_COMPAT_FOREIGN names, a JSON object of names and whose they are."""
     from triton_ascend_compat import settings
 
     return _foreign_options(settings.foreign_file())
 
 
 @functools.cache
-def _foreign_options(users_file: str) -> Mapping[str, str]:
-    options = {name: owner for owner, names in _load("foreign.json")["owners"].items() for name in names}
+def _foreign_options(users_file: str) -> Mapping[str, ForeignOption]:
+    data = _load("foreign.json")
+    off = data["off"]["values"]
+    options = {
+        name: ForeignOption(owner, off.get(name)) for owner, names in data["owners"].items() for name in names
+    }
     if users_file:
         try:
-            options.update(_read_users_file(users_file))
+            options.update(
+                {name: ForeignOption(owner) for name, owner in _read_users_file(users_file).items()}
+            )
         except (OSError, ValueError) as error:
             from triton_ascend_compat import settings
 

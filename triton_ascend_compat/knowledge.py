@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from triton_ascend_compat import catalog, generations
-from triton_ascend_compat.catalog import KnownOption, Rename
+from triton_ascend_compat.catalog import ForeignOption, KnownOption, Rename
 from triton_ascend_compat.options import installed_options
 from triton_ascend_compat.plan import InstalledOptions
 
@@ -17,7 +17,7 @@ class Knowledge(NamedTuple):
     installed: InstalledOptions
     known: Mapping[str, KnownOption]
     renames: tuple[Rename, ...]
-    foreign: Mapping[str, str]
+    foreign: Mapping[str, ForeignOption]
 
 
 def gather(fixes: Collection[str], backend_class: type | None = None) -> Knowledge | None:

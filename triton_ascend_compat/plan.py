@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from triton_ascend_compat.catalog import KnownOption, Rename
+from triton_ascend_compat.catalog import ForeignOption, KnownOption, Rename
 from triton_ascend_compat.events import Outcome
 
 #: No foreign options.
-_NOTHING: Mapping[str, str] = MappingProxyType({})
+_NOTHING: Mapping[str, ForeignOption] = MappingProxyType({})
 
 #: In the place of a value: the option asks for nothing, so that there is nothing to deliver.
 _OFF = object()
@@ -84,7 +84,7 @@ def decide(
     installed: InstalledOptions,
     known: Mapping[str, KnownOption],
     renames: Sequence[Rename] = (),
-    foreign: Mapping[str, str] = _NOTHING,
+    foreign: Mapping[str, ForeignOption] = _NOTHING,
 ) -> Plan:
     """Split `constants` into what stays and what becomes of each leaked key.
 
@@ -94,7 +94,7 @@ def decide(
         installed: the options of the backend that will compile.
         known: the options that any public release has had, by name.
         renames: the options that have had two names.
-        foreign: the options of other Triton backends, by name, and whose they are.
+        foreign: the options of other Triton backends, by name.
     """
     kept: dict[Any, Any] = {}
     verdicts = []
@@ -116,7 +116,7 @@ def decide_strays(
     installed: InstalledOptions,
     known: Mapping[str, KnownOption],
     renames: Sequence[Rename] = (),
-    foreign: Mapping[str, str] = _NOTHING,
+    foreign: Mapping[str, ForeignOption] = _NOTHING,
 ) -> tuple[tuple[Verdict, ...], dict[str, Any]]:
     """What becomes of options that the installed backend has not; returns the verdicts, and what is to be
     added to the options.
@@ -167,7 +167,7 @@ def decide_key(
     installed: InstalledOptions,
     known: Mapping[str, KnownOption],
     renames: Sequence[Rename] = (),
-    foreign: Mapping[str, str] = _NOTHING,
+    foreign: Mapping[str, ForeignOption] = _NOTHING,
 ) -> Verdict:
     """What becomes of one misplaced key whose plain value is `value`."""
     if key in installed.types:
@@ -186,7 +186,10 @@ def decide_key(
             return Verdict(key, value, Outcome.DELIVERED, f"{why}, where it asks for nothing")
         return _deliver(key, value, name, arriving, installed, why)
     if key in foreign:
-        return Verdict(key, value, Outcome.IGNORED, f"a compile option of {foreign[key]}")
+        why = f"a compile option of {foreign[key].owner}"
+        if value is not None and value == foreign[key].off:
+            return Verdict(key, value, Outcome.DELIVERED, f"{why}, and asks for nothing")
+        return Verdict(key, value, Outcome.IGNORED, why)
     if key in known:
         why = f"known from {releases_of(known[key])}, not installed here"
         return Verdict(key, value, Outcome.IGNORED, why)

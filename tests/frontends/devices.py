@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 from types import SimpleNamespace
 from typing import Any
 
@@ -75,7 +76,10 @@ class StandInNPUInterface(DeviceInterface):
 
 @functools.cache
 def register() -> None:
-    """Make `npu` a device type of torch, unless torch_npu has done so, with the stand-in behind it."""
+    """Make `npu` a device type of torch, with the stand-in behind it; where torch_npu is installed, it does
+    the first."""
+    if importlib.util.find_spec("torch_npu") is not None:
+        importlib.import_module("torch_npu")
     if torch._C._get_privateuse1_backend_name() != "npu":
         torch.utils.rename_privateuse1_backend("npu")
     register_interface_for_device("npu", StandInNPUInterface)

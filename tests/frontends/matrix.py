@@ -130,8 +130,6 @@ def render(lines: list[Line]) -> str:
     if with_torch:
         parts += ["## Frontends on torch", "", *table(with_torch, {}), ""]
     parts += [
-        "Rule numbers are those of the README's list of guarantees.",
-        "",
         "## Environments",
         "",
         *environments(lines),

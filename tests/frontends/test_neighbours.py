@@ -5,11 +5,21 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import itertools
 import json
 
 import pytest
 import triton
-from support import NPU, UNKNOWN, active_npu_driver, compile_npu, make_source, outcome
+from support import HAS_CUDA, NPU, UNKNOWN, active_npu_driver, compile_npu, make_source, outcome
+
+needs_triton_runner = pytest.mark.skipif(
+    not HAS_CUDA,
+    reason="triton-runner imports the nvidia part of libtriton, which triton-ascend does not carry",
+)
+needs_tritonparse = pytest.mark.skipif(
+    not hasattr(triton, "knobs"),
+    reason="tritonparse listens through triton.knobs, which came with Triton 3.4",
+)
 
 REAL_ONLY = {"BLOCK": 128}
 LEAKY = {**REAL_ONLY, "multibuffer": False}
@@ -39,6 +49,7 @@ def shim_on():
         triton_ascend_compat.disable()
 
 
+@needs_triton_runner
 @pytest.mark.proves("triton-runner", "active at the same time, enabled before and after")
 @pytest.mark.parametrize(
     "order", [(shim_on, triton_runner_on), (triton_runner_on, shim_on)], ids=["before", "after"]
@@ -69,6 +80,7 @@ def tritonparse_on(folder):
         structured_logging.clear_logging_config()
 
 
+@needs_tritonparse
 @pytest.mark.proves("tritonparse", "active at the same time, enabled before and after")
 @pytest.mark.parametrize("first", ["shim", "tritonparse"])
 def test_tritonparse(first, own_cache):
@@ -89,3 +101,27 @@ def test_tritonparse(first, own_cache):
     text = json.dumps(compilation["payload"]["metadata"])
     assert "multibuffer" not in json.dumps(compilation["payload"]["metadata"].get("src_constants", ""))
     assert kernel.hash in text
+
+
+@needs_triton_runner
+@needs_tritonparse
+@pytest.mark.proves("triton-runner and tritonparse together", "in every order with the shim")
+@pytest.mark.parametrize(
+    "order", list(itertools.permutations(["shim", "triton-runner", "tritonparse"])), ids=", ".join
+)
+def test_all_three(order, own_cache):
+    make = {
+        "shim": shim_on,
+        "triton-runner": triton_runner_on,
+        "tritonparse": lambda: tritonparse_on(own_cache / "traces"),
+    }
+    with contextlib.ExitStack() as stack:
+        for name in order:
+            stack.enter_context(make[name]())
+        kernel = triton.compile(make_source(LEAKY), target=NPU)
+        assert kernel.metadata.multibuffer is False
+        assert (
+            kernel.hash
+            == triton.compile(make_source(REAL_ONLY), target=NPU, options={"multibuffer": False}).hash
+        )
+    assert outcome(compile_npu, {"multibuffer": False}) == ERROR

@@ -269,9 +269,7 @@ def test_gluon(request):
     assert f"'{UNKNOWN}' is not in list" in text
 
 
-@pytest.mark.proves(
-    "ASTSource and triton.compile", "1-3: the backend's own renames and warnings are left to it"
-)
+@pytest.mark.proves("ASTSource and triton.compile", "the backend's own renames and warnings are left to it")
 def test_retired_and_renamed_options(shim):
     def warned(leaked):
         with warnings.catch_warnings(record=True) as caught:
@@ -280,9 +278,11 @@ def test_retired_and_renamed_options(shim):
 
     plain = compile_npu({})
     if SHAPE == "late-2026":
-        # enable_linearize is retired there. A renamed name is no field; whether to deliver it is not ours.
         kernel, categories = warned({"enable_linearize": True})
         assert (kernel.hash, categories) == (plain.hash, [FutureWarning])
+        kernel, categories = warned({"force_simt_only": True, "inter_cache_num": 3})
+        assert (kernel.metadata.compile_mode, kernel.metadata.buf_slot_num_of_crosscore) == ("simt_only", 3)
+        assert categories == []
     elif IS_STANDIN:
         kernel, categories = warned({"enable_linearize": True})
         assert (kernel.hash, categories) == (plain.hash, [AbsentOptionWarning])

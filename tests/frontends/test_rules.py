@@ -55,7 +55,7 @@ def constants_by_name(source: ASTSource) -> dict[str, object]:
 # Rules 1 and 2
 
 
-@proves("1, 2: delivered, same as asked properly")
+@proves("delivered, same as asked properly")
 @pytest.mark.parametrize(
     "leaked",
     [
@@ -87,12 +87,12 @@ def test_leaky_equals_clean(leaked, request, own_cache, monkeypatch):
     assert make_source({**REAL_ONLY, **leaked}).hash() == make_source(REAL_ONLY).hash()
 
 
-@proves("1, 2: delivered, same as asked properly")
+@proves("delivered, same as asked properly")
 def test_value_is_part_of_the_key(shim):
     assert compile_npu({"multibuffer": True}).hash != compile_npu({"multibuffer": False}).hash
 
 
-@proves("1-3: auto_blockify_size in 2, 4, 8 as this backend has it")
+@proves("auto_blockify_size in 2, 4, 8 as this backend has it")
 def test_three_candidates(request):
     candidates = [{"auto_blockify_size": size} for size in (2, 4, 8)]
     for candidate in candidates:
@@ -118,12 +118,9 @@ def test_three_candidates(request):
 # Rule 3
 
 
-@proves("3: absent here, known elsewhere")
+@proves("absent here, known elsewhere")
 def test_absent_option(request):
-    absent = {"3.2.0": "auto_blockify_size", "3.2.1": "bisheng_options", "late-2026": "force_simt_template"}[
-        SHAPE
-    ]
-    value = 2 if absent == "auto_blockify_size" else "x" if absent == "bisheng_options" else True
+    absent, value = ("auto_blockify_size", 2) if SHAPE == "3.2.0" else ("bisheng_options", "x")
     assert outcome(compile_npu, {absent: value}) == (ValueError, f"'{absent}' is not in list")
     shim = request.getfixturevalue("shim")
     with warnings.catch_warnings(record=True) as caught:
@@ -145,7 +142,7 @@ def test_absent_option(request):
 # Rule 4
 
 
-@proves("4: unknown key: a skippable error that says what was meant")
+@proves("unknown key: a skippable error that says what was meant")
 def test_unknown_key(request):
     assert outcome(compile_npu, {UNKNOWN: 2}) == (ValueError, f"'{UNKNOWN}' is not in list")
     request.getfixturevalue("shim")
@@ -167,7 +164,7 @@ def test_unknown_key(request):
 # Rule 5
 
 
-@proves("5: the leaked value wins over options=")
+@proves("the leaked value wins over options=")
 @pytest.mark.parametrize("whole", [False, True], ids=["dict", "every option"])
 def test_leaked_value_wins(shim, caplog, whole):
     from triton.compiler import make_backend
@@ -186,7 +183,7 @@ def test_leaked_value_wins(shim, caplog, whole):
 # Rule 6
 
 
-@proves("6: plain values, ill-typed values")
+@proves("plain values, ill-typed values")
 def test_wrapped_values(shim):
     numpy = pytest.importorskip("numpy", reason="numpy is not installed in this environment")
     plain = compile_npu({"multibuffer": False, "set_workspace_multibuffer": 4})
@@ -197,7 +194,7 @@ def test_wrapped_values(shim):
     assert type(wrapped.metadata.set_workspace_multibuffer) is int
 
 
-@proves("6: plain values, ill-typed values")
+@proves("plain values, ill-typed values")
 def test_ill_typed_value(shim):
     kind, text = outcome(compile_npu, {"num_warps": "many"})
     assert issubclass(kind, ValueError)
@@ -208,7 +205,7 @@ def test_ill_typed_value(shim):
 # Rule 7
 
 
-@proves("7: hands off")
+@proves("clean calls, other keys, order and callers' objects as before")
 @pytest.mark.parametrize("target", [NPU, pytest.param(CUDA, marks=needs_cuda)], ids=["npu", "cuda"])
 def test_clean_call_is_untouched(target, request):
     before = artefacts(compile_for(target, REAL_ONLY))
@@ -218,7 +215,7 @@ def test_clean_call_is_untouched(target, request):
     assert artefacts(compile_for(target, REAL_ONLY)) == before
 
 
-@proves("7: hands off")
+@proves("clean calls, other keys, order and callers' objects as before")
 @pytest.mark.parametrize("key", [3, (3,), (3, 0), (9,), 3.5], ids=repr)
 @pytest.mark.parametrize("beside_a_leak", [False, True])
 def test_other_keys_are_as_before(key, beside_a_leak, request):
@@ -236,7 +233,7 @@ def test_other_keys_are_as_before(key, beside_a_leak, request):
     assert attempt({key: 128, **({"multibuffer": False} if beside_a_leak else {})}) == before
 
 
-@proves("7: hands off")
+@proves("clean calls, other keys, order and callers' objects as before")
 def test_parameters_named_like_options(request):
     constants = {"BLOCK": 128, "multibuffer": False, "num_warps": 3}
     before = artefacts(compile_npu(constants, fn=named_like_options))
@@ -246,7 +243,7 @@ def test_parameters_named_like_options(request):
     assert constants_by_name(source) == constants
 
 
-@proves("7: hands off")
+@proves("clean calls, other keys, order and callers' objects as before")
 def test_callers_objects_and_order(shim):
     constants = {"multibuffer": False, "y_ptr": None, "unit_flag": True, "BLOCK": 128}
     signature = signature_for(add_optional, {"y_ptr": None, "BLOCK": 128})
@@ -264,7 +261,7 @@ def test_callers_objects_and_order(shim):
     assert constants_by_name(kernel.src) == {"y_ptr": None, "BLOCK": 128}
 
 
-@proves("7: hands off")
+@proves("clean calls, other keys, order and callers' objects as before")
 def test_signature_entry_alone_is_not_a_leak(request):
     """A stray signature entry without a constant is another mistake, with its own error."""
     if BY_NAME:
@@ -276,7 +273,7 @@ def test_signature_entry_alone_is_not_a_leak(request):
 
 
 @needs_cuda
-@proves("7: hands off")
+@proves("clean calls, other keys, order and callers' objects as before")
 @pytest.mark.parametrize("leaked", [{"multibuffer": False}, {UNKNOWN: 2}, {"auto_blockify_size": 2}], ids=str)
 def test_other_target_gives_the_original_error(leaked, request):
     before = outcome(compile_for, CUDA, {**REAL_ONLY, **leaked})
@@ -288,7 +285,7 @@ def test_other_target_gives_the_original_error(leaked, request):
 # Rule 8
 
 
-@proves("8: every way in")
+@proves("references taken early, subclasses, keywords, threads, make_ir")
 def test_references_taken_before_activation(request):
     def early(constants):
         return compile_taken_early(make_source(constants), target=NPU)
@@ -299,7 +296,7 @@ def test_references_taken_before_activation(request):
     assert early(leaky).hash == compile_npu({}, {"multibuffer": False}).hash
 
 
-@proves("8: every way in")
+@proves("references taken early, subclasses, keywords, threads, make_ir")
 @pytest.mark.parametrize("by_keyword", [(), (THIRD,), ("fn", "signature", THIRD)], ids=str)
 def test_positional_and_keyword(by_keyword, request):
     leaky = {**REAL_ONLY, "multibuffer": False}
@@ -343,7 +340,7 @@ class OwnIR(ASTSource):
         return super().make_ir(*args)
 
 
-@proves("8: every way in")
+@proves("references taken early, subclasses, keywords, threads, make_ir")
 @pytest.mark.parametrize(
     "cls", [Plain, OwnOptions, OwnOptionsAsked, OwnInit, OwnIR], ids=lambda cls: cls.__name__
 )
@@ -361,7 +358,7 @@ def test_subclasses(cls, request):
     assert (kernel.metadata.num_stages == 2) == cls.__name__.startswith("OwnOptions")
 
 
-@proves("8: every way in")
+@proves("references taken early, subclasses, keywords, threads, make_ir")
 @pytest.mark.parametrize("keyword", [False, True], ids=["positional", "keyword"])
 def test_make_ir_without_compile(keyword, request):
     leaky = {**REAL_ONLY, "multibuffer": False}
@@ -378,7 +375,7 @@ def test_make_ir_without_compile(keyword, request):
     assert f"'{UNKNOWN}' is not in list" in text
 
 
-@proves("8: every way in")
+@proves("references taken early, subclasses, keywords, threads, make_ir")
 def test_mapping_that_is_no_dict(shim):
     source = ASTSource(
         add_one, signature_for(add_one, REAL_ONLY), MappingProxyType({**REAL_ONLY, "multibuffer": False})
@@ -386,7 +383,7 @@ def test_mapping_that_is_no_dict(shim):
     assert triton.compile(source, target=NPU).metadata.multibuffer is False
 
 
-@proves("8: every way in")
+@proves("references taken early, subclasses, keywords, threads, make_ir")
 def test_threads(shim):
     results = {}
 
@@ -412,7 +409,7 @@ def test_threads(shim):
 # Rules 9 and 10
 
 
-@proves("9: good neighbour")
+@proves("identity, signatures, wrappers of others")
 def test_identity_and_signatures(request):
     def shape():
         return (
@@ -450,7 +447,7 @@ def lazily_wrapped(method):
     return make_ir
 
 
-@proves("9: good neighbour")
+@proves("identity, signatures, wrappers of others")
 @pytest.mark.parametrize("when", ["before", "between", "while on"])
 def test_make_ir_wrapped_by_the_backend(when, monkeypatch):
     import triton_ascend_compat
@@ -473,7 +470,7 @@ def test_make_ir_wrapped_by_the_backend(when, monkeypatch):
     assert outcome(compile_npu, {"multibuffer": False}) == ERROR
 
 
-@proves("9: good neighbour")
+@proves("identity, signatures, wrappers of others")
 def test_wrapper_on_top_survives(shim, caplog):
     ours = ASTSource.parse_options
     calls = []
@@ -495,7 +492,7 @@ def test_wrapper_on_top_survives(shim, caplog):
         shim.disable()
 
 
-@proves("8: every way in")
+@proves("references taken early, subclasses, keywords, threads, make_ir")
 def test_source_is_plain_data(shim):
     """Frontends pickle sources: what the shim puts there must be plain data, also where it was refused."""
     for leaked in ({"multibuffer": triton.language.constexpr(False)}, {UNKNOWN: 2}):
@@ -505,7 +502,7 @@ def test_source_is_plain_data(shim):
         assert pickle.loads(pickle.dumps(added)).keys() == added.keys()
 
 
-@proves("8: every way in")
+@proves("references taken early, subclasses, keywords, threads, make_ir")
 def test_kernel_dump_and_override_key(shim):
     """`src.hash()` alone keys TRITON_KERNEL_DUMP: one for leaky and clean, before and after a compile."""
     source = make_source({**REAL_ONLY, "multibuffer": False})
@@ -514,7 +511,7 @@ def test_kernel_dump_and_override_key(shim):
     assert before == source.hash() == make_source(REAL_ONLY).hash()
 
 
-@proves("8: every way in")
+@proves("references taken early, subclasses, keywords, threads, make_ir")
 def test_launch_of_a_leaky_kernel(request):
     """The launcher reads the constants again."""
     from support import active_npu_driver

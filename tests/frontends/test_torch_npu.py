@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import importlib
+import inspect
 import logging
 import warnings
 from types import SimpleNamespace
@@ -83,7 +84,7 @@ THREADS = pytest.mark.parametrize("threads", [1, 4], ids=["1 thread", "4 threads
 @pytest.fixture
 def has_auto_blockify_size(monkeypatch):
     """triton-ascend's own options class with the field that 3.2.1 added: a stand-in for that release."""
-    namespace = backends["ascend"].compiler.parse_options.__globals__
+    namespace = inspect.unwrap(backends["ascend"].compiler.parse_options).__globals__
     before = namespace["NPUOptions"]
     fields = [("auto_blockify_size", int, dataclasses.field(default=1))]
     grown = dataclasses.make_dataclass("NPUOptions", fields, bases=(before,), frozen=True)

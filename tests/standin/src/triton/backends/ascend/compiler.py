@@ -66,14 +66,14 @@ class _Options321(_Options320):
 
 @dataclass(frozen=True)
 class _OptionsLate2026(_CommonOptions):
-    arch: InitVar[Optional[str]] = None
+    arch: InitVar[str] = ""
     buf_slot_num_of_crosscore: int = 1
     target_arch: str = field(init=False)
     warp_size: int = field(init=False)
     is_pure_simt: bool = field(init=False)
 
     def __post_init__(self, arch):
-        object.__setattr__(self, "target_arch", arch or "")
+        object.__setattr__(self, "target_arch", arch)
         object.__setattr__(self, "warp_size", 32)
         object.__setattr__(self, "is_pure_simt", self.compile_mode == "simt_only")
 
