@@ -7,6 +7,7 @@ cannot end here: alternating, each time into an empty cache.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import statistics
 import tempfile
@@ -72,6 +73,7 @@ def _bare_change(session: Session, cache: Path) -> Iterator[None]:
         def get_arch(self) -> str:
             return session.chip
 
+    @functools.wraps(original)
     def add_stages(self: Any, stages: dict[str, Any], options: Any) -> None:
         original(self, stages, options)
         if not session.hivm:

@@ -226,9 +226,10 @@ def offline(
         if not _state.open:
             _install(cls)
         _state.open.append(session)
-        _apply_environment()
     _state.mine().append(session)
     try:
+        with _state.lock:
+            _apply_environment()
         yield session
     finally:
         _state.recorder.flush()
@@ -250,7 +251,6 @@ def _install(cls: type[Any]) -> None:
     from triton import testing
     from triton.compiler import compiler
     from triton.runtime import autotuner
-    from triton.runtime.driver import driver
 
     recorder = _state.recorder
     with contextlib.ExitStack() as undo:
@@ -272,11 +272,8 @@ def _install(cls: type[Any]) -> None:
                 hook(testing, name, lambda original: measures_infinity(_state.current, original))
         for ready in _backend.hook_namespace(cls, _chip, recorder.tool_ended):
             undo.callback(ready.undo)
-        # `active` up to Triton 3.4, `_active` behind a property from 3.5 on, which resolves a real driver.
-        slot = "_active" if "_active" in vars(driver) else "active"
-        takes_limit = "n_max_threads" in compiler.CompiledKernel._init_handles.__code__.co_names
-        stand_in = RecordingDriver(_state.current, takes_limit)
-        hook(driver, slot, lambda _: stand_in)
+        stand_in = RecordingDriver(_state.current, generations.loading_returns_a_thread_limit())
+        hook(*generations.active_driver_slot(), lambda _: stand_in)
         undo.callback(events.subscribe(recorder.key_seen))
         _state.stand_ins = None
         _state.before = {name: os.environ.get(name) for name in ("TRITON_CACHE_DIR", "PATH")}
