@@ -89,6 +89,8 @@ def has_auto_blockify_size(monkeypatch):
     fields = [("auto_blockify_size", int, dataclasses.field(default=1))]
     grown = dataclasses.make_dataclass("NPUOptions", fields, bases=(before,), frozen=True)
     monkeypatch.setitem(namespace, "NPUOptions", grown)
+    # Without it the option has no effect, of which the shim warns.
+    monkeypatch.setenv("TRITON_ALL_BLOCKS_PARALLEL", "1")
     options.installed_options.cache_clear()
     yield
     options.installed_options.cache_clear()
