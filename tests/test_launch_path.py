@@ -370,8 +370,9 @@ class TestInMemoryCache:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AbsentOptionWarning)
             first = launch(npu, **option)
-        monkeypatch.setattr(generations.npu_backend_class(), "parse_options", None)
-        assert launch(npu, **option) is first
+        with monkeypatch.context() as patched:
+            patched.setattr(generations.npu_backend_class(), "parse_options", None)
+            assert launch(npu, **option) is first
 
     def test_the_launch_itself_is_not_wrapped(self, shim):
         assert triton.JITFunction.run.__module__ == "triton.runtime.jit"
