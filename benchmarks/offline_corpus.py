@@ -253,8 +253,8 @@ def speed(
     lines = [
         "The same kernels, compiled with nothing but the change without which a compile cannot end here "
         "(the last stage keeps its text; with HIVM, stand-ins for `hivmc` and for the chip's name), and in "
-        "offline mode. Medians of the CPU time, the compilers' included, of five alternating rounds, each into "
-        "an empty cache.",
+        "offline mode. Medians of the CPU time, the compilers' included, of five alternating rounds, each "
+        "into an empty cache.",
         "",
         "| package | kernels | stage | compilers alone | offline mode | ratio | second run | times faster |",
         "|---|---|---|---|---|---|---|---|",
