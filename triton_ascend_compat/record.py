@@ -36,10 +36,15 @@ def make(shim: Shim, fn: Any, signature: Any, constants: Mapping[Any, Any]) -> R
         return None
     decision = plan.decide(constants, fn.arg_names, *known)
     kept = decision.kept
+    clean_signature = _without_leaked(signature, [verdict.key for verdict in decision.verdicts])
     refused = {verdict.key for verdict in decision.verdicts if verdict.outcome is Outcome.REFUSED}
+    # A refused key is left where the code generator fails on it, so that no way to compile ignores it, not
+    # even a reference to `ast_to_ttir` taken early: among the constants, or from Triton 3.3 on, whose
+    # constants have no names any more, in the signature.
     if refused and not shim.generation.resolves_names_early:
-        # Left where the code generator fails on it, so that no way to compile ignores a refused key.
         kept = {key: value for key, value in constants.items() if key in kept or key in refused}
+    elif refused and isinstance(signature, Mapping):
+        clean_signature = {**clean_signature, **dict.fromkeys(sorted(refused), "constexpr")}
     return {
         "options": decision.options,
         "verdicts": [(v.key, v.value, v.outcome.value, v.reason) for v in decision.verdicts],
@@ -47,7 +52,7 @@ def make(shim: Shim, fn: Any, signature: Any, constants: Mapping[Any, Any]) -> R
         "constants": constants,
         "kept": kept,
         "signature": signature,
-        "clean_signature": _without_leaked(signature, [verdict.key for verdict in decision.verdicts]),
+        "clean_signature": clean_signature,
     }
 
 

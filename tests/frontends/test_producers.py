@@ -29,6 +29,7 @@ from support import (
     signature_for,
 )
 from triton.compiler import ASTSource, make_backend
+from triton.compiler.errors import CompilationError
 from triton.runtime.jit import JITFunction
 
 from triton_ascend_compat import AbsentOptionWarning
@@ -120,6 +121,22 @@ def test_ast_to_ttir(keyword, request):
     kind, text = outcome(lowers_itself, {**REAL_ONLY, UNKNOWN: 1}, keyword)
     assert issubclass(kind, ValueError)
     assert f"'{UNKNOWN}' is not in list" in text
+
+
+@pytest.mark.proves("make_ir and ast_to_ttir without compile", "leaky call lowers, unknown key refused")
+def test_ast_to_ttir_taken_early(request, monkeypatch):
+    """A reference to the function itself is out of reach of the shim; an unknown key still is no success."""
+    from triton.compiler import code_generator
+
+    taken_early = code_generator.ast_to_ttir
+    clean = lowers_itself(REAL_ONLY, False)
+    request.getfixturevalue("shim")
+    assert code_generator.ast_to_ttir is not taken_early
+    monkeypatch.setattr(code_generator, "ast_to_ttir", taken_early)
+    assert lowers_itself(LEAKY, False) == clean
+    found = outcome(lowers_itself, {**REAL_ONLY, UNKNOWN: 1}, False)
+    # Triton 3.3 counts the entries of the signature instead of looking their names up.
+    assert found == (ValueError, f"'{UNKNOWN}' is not in list") or issubclass(found[0], CompilationError)
 
 
 @pytest.mark.proves("make_ir and ast_to_ttir without compile", "tuple keys beside leaked ones")

@@ -249,7 +249,7 @@ def test_callers_objects_and_order(shim):
     signature = signature_for(add_optional, {"y_ptr": None, "BLOCK": 128})
     if not BY_NAME:
         # Frontends for 3.3 and later write an entry for every constant.
-        signature.update(multibuffer="constexpr", unit_flag="constexpr")
+        signature = {"multibuffer": "constexpr", **signature, "unit_flag": "constexpr"}
     given = dict(constants), dict(signature)
     source = ASTSource(add_optional, signature, constants)
     kernel = triton.compile(source, target=NPU)
