@@ -75,11 +75,9 @@ class Session:
         `fits.MOST_TRIES` times. None where the record tells of no overflow, where the kernel has no
         constexpr parameter that looks like a block size, or where nothing tried fits.
         """
-        if record.overflow is None:
-            return None
-        source, options, tuned = self._overflowed.get(id(record), (None, {}, set()))
-        blocks = fits.block_parameters(record.constexprs, tuned)
-        if not blocks:
+        source, options, _ = self._overflowed.get(id(record), (None, {}, set()))
+        blocks = self._blocks(record)
+        if record.overflow is None or not blocks:
             return None
         found: Mapping[str, Any] | None = fits.among(self.records, record, blocks)
         if found is not None or source is None:
@@ -95,13 +93,19 @@ class Session:
         told = []
         for record in self.records:
             if record.overflow is not None:
-                # Configs of one launch differ in their blocks; one search serves them all.
-                key = (record.kernel, record.location, record.chip, str(record.signature))
+                # Configs of one launch differ in their blocks only; one search serves them all.
+                blocks = self._blocks(record)
+                rest = {name: value for name, value in record.constexprs.items() if name not in blocks}
+                key = (record.kernel, record.location, record.chip, str(record.signature), str(rest))
                 if key not in looked_for:
                     looked_for[key] = self.largest_fit(record)
                 record = dataclasses.replace(record, fits=looked_for[key])
             told.append(record)
         return told
+
+    def _blocks(self, record: CompileRecord) -> list[str]:
+        _, _, tuned = self._overflowed.get(id(record), (None, {}, set()))
+        return fits.block_parameters(record.constexprs, tuned)
 
     def add(self, record: CompileRecord, source: Any, options: Mapping[str, Any]) -> None:
         """Take the record of a compile that has ended; the recorder calls this."""
