@@ -30,7 +30,10 @@ def wrap_parse_options(shim: Shim, original: Callable[..., Any]) -> Callable[...
         if not shim.fixes or not opts or backend.target.backend != generations.NPU:
             return original(backend, opts, *args, **kwargs)
         if accepted is None:
-            accepted = frozenset(vars(inspect.unwrap(original)(backend, {})))
+            try:
+                accepted = frozenset(vars(inspect.unwrap(original)(backend, {})))
+            except Exception:  # a backend that builds no options from nothing is one that we cannot ask
+                return original(backend, opts, *args, **kwargs)
         strays = [key for key in opts if key not in accepted]
         settled: Collection[str] = ()
         launch: tuple[dict[str, Any], ...] = ()
