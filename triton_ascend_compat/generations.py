@@ -300,3 +300,32 @@ def overwritten_installation() -> str:
         f" ({' and '.join(versions)} are both installed and overwrite each other's files: "
         "uninstall both, then install triton-ascend again)"
     )
+
+
+def active_driver_slot() -> tuple[Any, str]:
+    """Where Triton keeps the active driver, as (owner, attribute): `active` up to 3.4; from 3.5 on `_active`,
+    behind a property that resolves a real driver when it is read."""
+    from triton.runtime.driver import driver
+
+    return driver, "_active" if "_active" in vars(driver) else "active"
+
+
+def loading_returns_a_thread_limit() -> bool:
+    """Whether a kernel unpacks a fifth value, the limit of threads, from the driver's `load_binary`: from
+    Triton 3.4 on."""
+    from triton.compiler.compiler import CompiledKernel
+
+    return "n_max_threads" in CompiledKernel._init_handles.__code__.co_names
+
+
+def parameter_of_constant(fn: Any, key: Any) -> str:
+    """The parameter of kernel `fn` that a key of a source's constants means: a name up to Triton 3.2, an
+    index or a path that begins with one from 3.3 on."""
+    while isinstance(key, tuple):
+        key = key[0]
+    return str(fn.arg_names[key]) if isinstance(key, int) else str(key)
+
+
+#: Options that the JIT itself adds to the keywords of every launch: `debug` in all generations, the others
+#: from Triton 3.6 and 3.9 on.
+ADDED_TO_LAUNCHES = frozenset({"debug", "instrumentation_mode", "fpsan_homomorphic_casts"})

@@ -7,6 +7,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -33,7 +34,10 @@ def report(fn: Any, record: Record, strict: bool) -> None:
     """
     if record["reported"]:
         return
-    verdicts = [plan.Verdict(key, value, Outcome(word), why) for key, value, word, why in record["verdicts"]]
+    verdicts = [
+        plan.Verdict(key, value, Outcome(outcome), reason, quiet=quiet)
+        for key, value, outcome, reason, quiet in record["verdicts"]
+    ]
     tell(fn, verdicts, strict)
     record["reported"] = True
 
@@ -49,17 +53,16 @@ def tell(fn: Any, verdicts: Iterable[plan.Verdict], strict: bool) -> None:
     Raises:
         CompileOptionError: a key is refused; or is absent here, in strict mode.
     """
+    verdicts = [_refused_if_ignored(verdict) for verdict in verdicts] if strict else list(verdicts)
     told = emit(fn, verdicts)
     wrong = [event for event in told if event.outcome is Outcome.REFUSED]
-    if strict:
-        wrong += [event for event in told if event.outcome is Outcome.IGNORED]
     if wrong:
         message = _refusal(fn, wrong)
         # Tuners skip the candidate without a word; this line is what their user sees.
         settings.logger().warning("refused: %s", message)
         raise errors.CompileOptionError(message, tuple(event.key for event in wrong))
-    for event in told:
-        if event.outcome is Outcome.IGNORED:
+    for event, verdict in zip(told, verdicts):
+        if event.outcome is Outcome.IGNORED and not verdict.quiet:
             warn_once(
                 event.key,
                 f"{generations.installed_release()} has no compile option {event.key!r}: {event.key}="
@@ -69,7 +72,12 @@ def tell(fn: Any, verdicts: Iterable[plan.Verdict], strict: bool) -> None:
             )
         else:
             settings.logger().debug(
-                "kernel %s: %s=%r moved to options: %s", event.kernel, event.key, event.value, event.reason
+                "kernel %s: %s=%r %s: %s",
+                event.kernel,
+                event.key,
+                event.value,
+                "moved to options" if event.outcome is Outcome.DELIVERED else "left out, asks for nothing",
+                event.reason,
             )
 
 
@@ -96,20 +104,23 @@ def log_conflicts(fn: Any, delivered: Mapping[str, Any], asked: Mapping[str, Any
             )
 
 
+def _refused_if_ignored(verdict: plan.Verdict) -> plan.Verdict:
+    """What strict mode makes of `verdict`."""
+    if verdict.outcome is not Outcome.IGNORED or verdict.quiet:
+        return verdict
+    reason = (
+        f"compile option {verdict.key!r} is {verdict.reason} ({generations.installed_release()}); strict mode"
+    )
+    return replace(verdict, outcome=Outcome.REFUSED, reason=reason)
+
+
 def _refusal(fn: Any, wrong: list[KeyEvent]) -> str:
     """`'KEY' is not in list` has to stay in it: callers match on Triton's words."""
-    parts = []
-    for event in wrong:
-        reason = event.reason
-        if event.outcome is Outcome.IGNORED:
-            reason = (
-                f"compile option {event.key!r} is {reason} ({generations.installed_release()}); strict mode"
-            )
-        parts.append(reason)
+    reasons = "; ".join(event.reason for event in wrong)
     where = f" at {wrong[0].location}" if wrong[0].location else ""
     parameters = getattr(fn, "arg_names", None)
     kernel = wrong[0].kernel if parameters is None else f"{wrong[0].kernel}({', '.join(parameters)})"
-    return f"{'; '.join(parts)} [{'' if isinstance(fn, str) else 'kernel '}{kernel}{where}]"
+    return f"{reasons} [{'' if isinstance(fn, str) else 'kernel '}{kernel}{where}]"
 
 
 def warn_once(key: str, text: str, category: type[Warning]) -> None:

@@ -158,6 +158,16 @@ def test_a_tool_that_does_not_run(tmp_path: Path) -> None:
         hivm.check_chip(tmp_path, "Ascend910B2")
 
 
+def test_a_session_that_cannot_be_set_up_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_stand_in(tmp_path, monkeypatch)
+    with monkeypatch.context() as patch:
+        patch.setattr(hivm, "write_stand_ins", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError), offline(hivm=True):
+            pass
+
+
 def test_a_tool_on_path_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path / "tools")
     with monkeypatch.context() as patch:

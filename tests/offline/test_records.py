@@ -191,6 +191,14 @@ def test_a_compiler_s_refusal_is_remembered(monkeypatch: pytest.MonkeyPatch) -> 
     assert first.stage_reached == second.stage_reached == "ttir"
 
 
+def test_a_refusal_is_forgotten_where_the_cache_is_not_to_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = failing_adapter(monkeypatch, 1)
+    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
+    for _ in range(2):
+        assert not only_record(raises=Exception).ok
+    assert len(calls) == 2
+
+
 def test_a_compiler_that_was_killed_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = failing_adapter(monkeypatch, -9)
     for _ in range(2):
@@ -216,6 +224,10 @@ def test_the_backend_s_module_is_the_one_that_compiles() -> None:
         ('loc("k.mlir":2:3): error: ub overflow, requires 20 bits while 15 bits available!', None),
         ("x:1:1: error: Failed to run pipeline\nx:2:2: error: no way\n[ERROR] end", "no way"),
         ("at 3:4:\n  y = x\n  ^\nname is not defined", "name is not defined"),
+        (
+            "PLEASE report\nStack dump:\n0.\tProgram arguments: /a/b/tool x.mlir -o y\n #0 0x01",
+            "tool crashed",
+        ),
         ("", ""),
     ],
 )

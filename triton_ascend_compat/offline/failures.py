@@ -7,25 +7,32 @@ not, and what a compiler refused once, it refuses again.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
+
+from triton_ascend_compat.offline.records import CRASH
 
 _FILE = "ascend-offline-failure.json"
 
 
 def remember(kernel_hash: str, stage: str, error: BaseException, notes: list[str]) -> None:
-    """Keep `error` of `stage`, if an external compiler ended with an error of its own: not if it was killed,
-    and not if it could not be run."""
-    if not isinstance(error, subprocess.CalledProcessError) or error.returncode <= 0:
+    """Keep `error` of `stage`, if an external compiler ended with an error of its own, or crashed: not if it
+    was killed, and not if it could not be run."""
+    if not isinstance(error, subprocess.CalledProcessError):
         return
     text = error.stderr.decode(errors="replace") if isinstance(error.stderr, bytes) else str(error.stderr)
+    if error.returncode < 0 and CRASH not in text:
+        return
     data = {"stage": stage, "returncode": error.returncode, "stderr": text, "notes": notes}
     _manager(kernel_hash).put(json.dumps(data), _FILE, binary=False)
 
 
 def recall(kernel_hash: str) -> dict[str, Any] | None:
-    """The failure remembered for the kernel with this hash."""
+    """The failure remembered for the kernel with this hash; none where the cache is not to be used."""
+    if os.environ.get("TRITON_ALWAYS_COMPILE", "0") == "1":
+        return None
     path = _manager(kernel_hash).get_file(_FILE)
     if path is None:
         return None

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Callable
 
-from triton_ascend_compat.offline.recorder import parameter_name
+from triton_ascend_compat import generations
 from triton_ascend_compat.offline.records import CompileRecord
 
 #: How people name block sizes: XBLOCK, BLOCK_SIZE_M, TILE_N, and FLA's BT, BK, BV.
@@ -49,7 +49,8 @@ def with_constexprs(source: Any, values: Mapping[str, Any]) -> Any:
     """A copy of `source` (an ASTSource) with other values for some of its constexpr parameters."""
     changed = copy.copy(source)
     changed.constants = {
-        key: values.get(parameter_name(source.fn, key), value) for key, value in source.constants.items()
+        key: values.get(generations.parameter_of_constant(source.fn, key), value)
+        for key, value in source.constants.items()
     }
     return changed
 

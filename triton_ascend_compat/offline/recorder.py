@@ -158,12 +158,12 @@ class Recorder:
                     raise
                 self._local.jit = (keywords, dict(vars(options)))
                 return options
-            compile_.asked = self._asked(compile_, asked)
             compile_.target = backend.target
+            compile_.defaults = compile_.session.defaults(lambda: vars(original(backend, {})))
+            compile_.asked = self._asked(compile_, asked)
             with self._errors():
                 options = original(backend, asked)
             compile_.options = dict(vars(options))
-            compile_.defaults = compile_.session.defaults(lambda: vars(original(backend, {})))
             return options
 
         return parse_options
@@ -301,7 +301,12 @@ class Recorder:
         if jit is not None and all(key in asked and asked[key] is value for key, value in jit[1].items()):
             compile_.keys[:0] = [event for event in early if event.kernel == compile_.source.name]
             parameters = getattr(getattr(compile_.source, "fn", None), "arg_names", ())
-            return {key: value for key, value in jit[0].items() if key not in parameters}
+            return {
+                key: value
+                for key, value in jit[0].items()
+                if key not in parameters
+                and not (key in generations.ADDED_TO_LAUNCHES and compile_.defaults.get(key) == value)
+            }
         return dict(asked)
 
 
@@ -325,15 +330,8 @@ def constexprs_of(source: Any) -> dict[str, Any]:
     if fn is None:
         return {}
     wanted = {param.name for param in fn.params if param.is_constexpr}
-    named = {parameter_name(fn, key): value for key, value in source.constants.items()}
+    named = {generations.parameter_of_constant(fn, key): value for key, value in source.constants.items()}
     return {name: plain(value) for name, value in named.items() if name in wanted}
-
-
-def parameter_name(fn: Any, key: Any) -> str:
-    """The kernel parameter that a key of constants means: a name up to Triton 3.2, a path from 3.3 on."""
-    while isinstance(key, tuple):
-        key = key[0]
-    return str(fn.arg_names[key]) if isinstance(key, int) else str(key)
 
 
 def plain(value: Any) -> Any:

@@ -12,6 +12,10 @@ from triton_ascend_compat.events import KeyEvent, Outcome
 
 _PLAIN = (str, int, float, bool, type(None))
 
+#: What LLVM prints when a compiler crashes: "Stack dump:", then the command line, then addresses.
+CRASH = "Stack dump:"
+_CRASHED = re.compile(rf"{CRASH}\s*0\.\s*Program arguments: (\S+)")
+
 #: As bishengir-compile 1.2.0 writes it: "ub overflow, requires 2097152 bits while 1572864 bits available!"
 _OVERFLOW = re.compile(r"(\w+) overflow, requires (\d+) bits while (\d+) bits available")
 
@@ -149,12 +153,15 @@ def _plain(value: Any) -> Any:
 
 def one_line(text: str) -> str:
     """The line of a compile error's text that says what is wrong."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
     overflow = Overflow.found_in(text)
     if overflow is not None:
         return str(overflow)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if "error:" in line and "Failed to run" not in line]
     if told:
         return told[0].partition("error:")[2].strip() or told[0]
+    crash = _CRASHED.search(text)
+    if crash is not None:
+        return f"{crash[1].rpartition('/')[2]} crashed"
     # Triton's own errors end with the message, below the excerpt of the kernel's source.
     return lines[-1] if lines else ""

@@ -75,11 +75,9 @@ class Session:
         `fits.MOST_TRIES` times. None where the record tells of no overflow, where the kernel has no
         constexpr parameter that looks like a block size, or where nothing tried fits.
         """
-        if record.overflow is None:
-            return None
-        source, options, tuned = self._overflowed.get(id(record), (None, {}, set()))
-        blocks = fits.block_parameters(record.constexprs, tuned)
-        if not blocks:
+        source, options, _ = self._overflowed.get(id(record), (None, {}, set()))
+        blocks = self._blocks(record)
+        if record.overflow is None or not blocks:
             return None
         found: Mapping[str, Any] | None = fits.among(self.records, record, blocks)
         if found is not None or source is None:
@@ -95,13 +93,19 @@ class Session:
         told = []
         for record in self.records:
             if record.overflow is not None:
-                # Configs of one launch differ in their blocks; one search serves them all.
-                key = (record.kernel, record.location, record.chip, str(record.signature))
+                # Configs of one launch differ in their blocks only; one search serves them all.
+                blocks = self._blocks(record)
+                rest = {name: value for name, value in record.constexprs.items() if name not in blocks}
+                key = (record.kernel, record.location, record.chip, str(record.signature), str(rest))
                 if key not in looked_for:
                     looked_for[key] = self.largest_fit(record)
                 record = dataclasses.replace(record, fits=looked_for[key])
             told.append(record)
         return told
+
+    def _blocks(self, record: CompileRecord) -> list[str]:
+        _, _, tuned = self._overflowed.get(id(record), (None, {}, set()))
+        return fits.block_parameters(record.constexprs, tuned)
 
     def add(self, record: CompileRecord, source: Any, options: Mapping[str, Any]) -> None:
         """Take the record of a compile that has ended; the recorder calls this."""
@@ -226,9 +230,10 @@ def offline(
         if not _state.open:
             _install(cls)
         _state.open.append(session)
-        _apply_environment()
     _state.mine().append(session)
     try:
+        with _state.lock:
+            _apply_environment()
         yield session
     finally:
         _state.recorder.flush()
@@ -250,7 +255,6 @@ def _install(cls: type[Any]) -> None:
     from triton import testing
     from triton.compiler import compiler
     from triton.runtime import autotuner
-    from triton.runtime.driver import driver
 
     recorder = _state.recorder
     with contextlib.ExitStack() as undo:
@@ -272,11 +276,8 @@ def _install(cls: type[Any]) -> None:
                 hook(testing, name, lambda original: measures_infinity(_state.current, original))
         for ready in _backend.hook_namespace(cls, _chip, recorder.tool_ended):
             undo.callback(ready.undo)
-        # `active` up to Triton 3.4, `_active` behind a property from 3.5 on, which resolves a real driver.
-        slot = "_active" if "_active" in vars(driver) else "active"
-        takes_limit = "n_max_threads" in compiler.CompiledKernel._init_handles.__code__.co_names
-        stand_in = RecordingDriver(_state.current, takes_limit)
-        hook(driver, slot, lambda _: stand_in)
+        stand_in = RecordingDriver(_state.current, generations.loading_returns_a_thread_limit())
+        hook(*generations.active_driver_slot(), lambda _: stand_in)
         undo.callback(events.subscribe(recorder.key_seen))
         _state.stand_ins = None
         _state.before = {name: os.environ.get(name) for name in ("TRITON_CACHE_DIR", "PATH")}
