@@ -31,7 +31,7 @@ def shim():
 
 @pytest.fixture
 def npu():
-    """The offline mode for one test; its `target` is the npu target to compile for.
+    """The offline mode for one test: its `target` is the npu target to compile for.
 
     A shim that is switched on in it is switched off in it.
     """
