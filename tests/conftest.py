@@ -31,8 +31,10 @@ def shim():
 
 @pytest.fixture
 def npu():
-    """The offline mode for one test: its `target` is the npu target to compile for. A shim that is switched on
-    in it is switched off in it."""
+    """The offline mode for one test: its `target` is the npu target to compile for.
+
+    A shim that is switched on in it is switched off in it.
+    """
     import triton_ascend_compat
     from triton_ascend_compat import installer
     from triton_ascend_compat.offline import offline

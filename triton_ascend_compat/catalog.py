@@ -67,6 +67,11 @@ def known_options() -> Mapping[str, KnownOption]:
     }
 
 
+def releases() -> tuple[str, ...]:
+    """The releases and branches of triton-ascend that `known_options` speaks of, oldest first."""
+    return tuple(source["release"] for source in _load("catalog.json")["sources"])
+
+
 @functools.cache
 def renames() -> tuple[Rename, ...]:
     """The options that triton-ascend renamed, with the meaning unchanged (`renames.json`)."""
