@@ -264,7 +264,8 @@ def test_regular_heuristics(regular, experimental, threads, request):
 
 
 @pytest.mark.proves(
-    "torch_npu runtime heuristics", "the path that calls parse_options and ast_to_ttir itself"
+    "torch_npu runtime heuristics",
+    "the path that calls parse_options and ast_to_ttir itself (one binding a stand-in)",
 )
 def test_regular_heuristics_ttir(regular, experimental, request, monkeypatch):
     # A stand-in for a binding that triton-ascend has since 3.2.1; TTIR of this kernel needs no dialect of it.
