@@ -19,6 +19,7 @@ import nox
 ROOT = Path(__file__).parent
 RESULTS = ROOT / "build" / "matrix"
 TESTS = ROOT / "tests" / "frontends"
+OFFLINE = ROOT / "tests" / "offline"
 STANDIN = ROOT / "tests" / "standin"
 
 GENERATIONS = ("3.2.0", "3.3.1", "3.4.0", "3.5.1", "3.6.0", "3.7.1", "3.8.0", "3.9.0")
@@ -91,9 +92,10 @@ def more_generations(session: nox.Session, version: str) -> None:
 
 @nox.session(tags=["ci", "matrix"])
 def triton_ascend(session: nox.Session) -> None:
-    """triton-ascend 3.2.0 with its own backend, compiling offline."""
-    install(session, *TRITON_ASCEND, *TOOLS, str(ROOT))
+    """triton-ascend 3.2.0 with its own backend, compiling offline, to HIVM too."""
+    install(session, *TRITON_ASCEND, *TOOLS, f"{ROOT}[hivm]")
     run_tests(session, "triton-ascend 3.2.0", "offline")
+    session.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(OFFLINE / "test_hivm.py"))
 
 
 @nox.session(tags=["ci", "matrix"])
@@ -119,4 +121,8 @@ def torch_npu(session: nox.Session) -> None:
         "torch 2.13.0, torch_npu 2.13.0, triton-ascend 3.2.0",
         "offline",
         LD_LIBRARY_PATH=str(stubs),
+    )
+    session.run(
+        *("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(OFFLINE / "test_torch_npu.py")),
+        env={"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
     )

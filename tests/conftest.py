@@ -31,11 +31,19 @@ def shim():
 
 @pytest.fixture
 def npu():
-    """The offline mode for one test: its `target` is the npu target to compile for."""
+    """The offline mode for one test: its `target` is the npu target to compile for.
+
+    A shim that is switched on in it is switched off in it.
+    """
+    import triton_ascend_compat
+    from triton_ascend_compat import installer
     from triton_ascend_compat.offline import offline
 
     with offline() as session:
+        on_before = installer.active_shim() is not None
         yield session
+        if not on_before:
+            triton_ascend_compat.disable()
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from typing import ClassVar
 
 import pytest
 
@@ -205,6 +206,29 @@ def test_what_public_kernels_pass(shim, npu, keywords, delivered):
     assert all(repr(key) in str(warning.message) for key, warning in zip(left_out, caught))
 
 
+class TestFrontends:
+    """What torch_npu puts into `options=` of every compile by itself."""
+
+    OWN: ClassVar = {
+        "mix_mode": "aiv",
+        "enable_bisheng_compile": True,
+        "enable_vf_fusion": False,
+        "vf_fusion_mode": None,
+        "vf_merge_level": None,
+    }
+
+    @pytest.mark.parametrize("strict", [False, True])
+    def test_is_left_out_and_no_news(self, shim, npu, strict):
+        shim.enable(strict=strict)
+        assert outcome(options, npu, self.OWN) == []
+        assert tally.current().count(Outcome.IGNORED) == len(self.OWN)
+        assert options(npu, **self.OWN).hash == options(npu).hash
+
+    def test_another_value_is(self, shim, npu):
+        asked = {**self.OWN, "mix_mode": "mix", "enable_vf_fusion": True}
+        assert outcome(options, npu, asked) == [AbsentOptionWarning] * 2
+
+
 class TestUnknownKeywords:
     """They keep Triton's error, with the nearest names added."""
 
@@ -346,8 +370,9 @@ class TestInMemoryCache:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AbsentOptionWarning)
             first = launch(npu, **option)
-        monkeypatch.setattr(generations.npu_backend_class(), "parse_options", None)
-        assert launch(npu, **option) is first
+        with monkeypatch.context() as patched:
+            patched.setattr(generations.npu_backend_class(), "parse_options", None)
+            assert launch(npu, **option) is first
 
     def test_the_launch_itself_is_not_wrapped(self, shim):
         assert triton.JITFunction.run.__module__ == "triton.runtime.jit"

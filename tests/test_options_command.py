@@ -46,6 +46,17 @@ class TestOptions:
             assert "3.2.0" in row["releases"]
             assert row["misplaced"]["outcome"] == "delivered"
 
+    def test_the_table_marks_each_release(self):
+        lines = run("options", "auto_blockify_size", "allowed_dot_input_precisions").splitlines()
+        legend = next(line for line in lines if line.startswith("releases:"))
+        assert "a 3.2.0, b release/3.2.x, c 3.2.1" in legend
+        size, precisions = (
+            next(line for line in lines if line.startswith(name)) for name in ("auto_", "allo")
+        )
+        assert "--cd(e)" in size
+        assert "abcde" in precisions
+        assert "Tuple[str]" in precisions
+
     def test_names_may_be_of_other_releases_and_backends(self):
         listed = rows("auto_blockify_size", "waves_per_eu", "inter_cache_num")
         assert {row["misplaced"]["outcome"] for row in listed.values()} == {"ignored"}

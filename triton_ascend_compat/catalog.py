@@ -3,6 +3,7 @@
 catalog.json   the options of triton-ascend, by release
 renames.json   those that triton-ascend renamed with the meaning unchanged
 foreign.json   those of other Triton backends; a user's file extends it
+frontends.json what frontends pass by themselves
 """
 
 from __future__ import annotations
@@ -66,6 +67,11 @@ def known_options() -> Mapping[str, KnownOption]:
     }
 
 
+def releases() -> tuple[str, ...]:
+    """The releases and branches of triton-ascend that `known_options` speaks of, oldest first."""
+    return tuple(source["release"] for source in _load("catalog.json")["sources"])
+
+
 @functools.cache
 def renames() -> tuple[Rename, ...]:
     """The options that triton-ascend renamed, with the meaning unchanged (`renames.json`)."""
@@ -111,6 +117,12 @@ def _foreign_options(users_file: str) -> Mapping[str, ForeignOption]:
                 '{"some_option": "whose it is"}',
             )
     return options
+
+
+@functools.cache
+def frontend_values() -> Mapping[str, tuple[Any, ...]]:
+    """What frontends pass in `options=` without having been asked (`frontends.json`): name -> values."""
+    return {name: tuple(values) for name, values in _load("frontends.json")["values"].items()}
 
 
 def _read_users_file(path: str) -> dict[str, str]:

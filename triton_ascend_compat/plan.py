@@ -49,7 +49,8 @@ class Verdict:
 
     `arrives` is the option as which it is delivered; None where it is not, or asks for nothing under its
     present name. `unknown` says that it is refused because nobody knows the name; `hint` then tells the
-    nearest names that somebody knows.
+    nearest names that somebody knows. `quiet` says that its being left out is no news, since it asks for
+    nothing.
     """
 
     key: str
@@ -59,6 +60,7 @@ class Verdict:
     arrives: tuple[str, Any] | None = None
     unknown: bool = False
     hint: str = ""
+    quiet: bool = False
 
 
 @dataclass(frozen=True)
@@ -187,9 +189,7 @@ def decide_key(
         return _deliver(key, value, name, arriving, installed, why)
     if key in foreign:
         why = f"a compile option of {foreign[key].owner}"
-        if value is not None and value == foreign[key].off:
-            return Verdict(key, value, Outcome.DELIVERED, f"{why}, and asks for nothing")
-        return Verdict(key, value, Outcome.IGNORED, why)
+        return Verdict(key, value, Outcome.IGNORED, why, quiet=value == foreign[key].off)
     if key in known:
         why = f"known from {releases_of(known[key])}, not installed here"
         return Verdict(key, value, Outcome.IGNORED, why)

@@ -2,7 +2,7 @@
 between processes.
 
     options           what is delivered: name -> value
-    verdicts          (key, value, outcome, reason) of each leaked key, in the order they came
+    verdicts          (key, value, outcome, reason, quiet) of each leaked key, in the order they came
     reported          whether that has been told (see `reporting`)
     constants         what the frontend gave, and what is left of it for the source
     kept
@@ -47,7 +47,7 @@ def make(shim: Shim, fn: Any, signature: Any, constants: Mapping[Any, Any]) -> R
         clean_signature = {**clean_signature, **dict.fromkeys(sorted(refused), "constexpr")}
     return {
         "options": decision.options,
-        "verdicts": [(v.key, v.value, v.outcome.value, v.reason) for v in decision.verdicts],
+        "verdicts": [(v.key, v.value, v.outcome.value, v.reason, v.quiet) for v in decision.verdicts],
         "reported": False,
         "constants": constants,
         "kept": kept,

@@ -34,7 +34,10 @@ def report(fn: Any, record: Record, strict: bool) -> None:
     """
     if record["reported"]:
         return
-    verdicts = [plan.Verdict(key, value, Outcome(word), why) for key, value, word, why in record["verdicts"]]
+    verdicts = [
+        plan.Verdict(key, value, Outcome(outcome), reason, quiet=quiet)
+        for key, value, outcome, reason, quiet in record["verdicts"]
+    ]
     tell(fn, verdicts, strict)
     record["reported"] = True
 
@@ -50,15 +53,16 @@ def tell(fn: Any, verdicts: Iterable[plan.Verdict], strict: bool) -> None:
     Raises:
         CompileOptionError: a key is refused; or is absent here, in strict mode.
     """
-    told = emit(fn, map(_refused_if_ignored, verdicts) if strict else verdicts)
+    verdicts = [_refused_if_ignored(verdict) for verdict in verdicts] if strict else list(verdicts)
+    told = emit(fn, verdicts)
     wrong = [event for event in told if event.outcome is Outcome.REFUSED]
     if wrong:
         message = _refusal(fn, wrong)
         # Tuners skip the candidate without a word; this line is what their user sees.
         settings.logger().warning("refused: %s", message)
         raise errors.CompileOptionError(message, tuple(event.key for event in wrong))
-    for event in told:
-        if event.outcome is Outcome.IGNORED:
+    for event, verdict in zip(told, verdicts):
+        if event.outcome is Outcome.IGNORED and not verdict.quiet:
             warn_once(
                 event.key,
                 f"{generations.installed_release()} has no compile option {event.key!r}: {event.key}="
@@ -68,7 +72,12 @@ def tell(fn: Any, verdicts: Iterable[plan.Verdict], strict: bool) -> None:
             )
         else:
             settings.logger().debug(
-                "kernel %s: %s=%r moved to options: %s", event.kernel, event.key, event.value, event.reason
+                "kernel %s: %s=%r %s: %s",
+                event.kernel,
+                event.key,
+                event.value,
+                "moved to options" if event.outcome is Outcome.DELIVERED else "left out, asks for nothing",
+                event.reason,
             )
 
 
@@ -97,7 +106,7 @@ def log_conflicts(fn: Any, delivered: Mapping[str, Any], asked: Mapping[str, Any
 
 def _refused_if_ignored(verdict: plan.Verdict) -> plan.Verdict:
     """What strict mode makes of `verdict`."""
-    if verdict.outcome is not Outcome.IGNORED:
+    if verdict.outcome is not Outcome.IGNORED or verdict.quiet:
         return verdict
     reason = (
         f"compile option {verdict.key!r} is {verdict.reason} ({generations.installed_release()}); strict mode"

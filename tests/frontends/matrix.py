@@ -17,9 +17,9 @@ HEAD = """# Compatibility
 
 <!-- Written by `make matrix` from test results. Do not edit. -->
 
-What was tried, on which Triton, with what result. A number is the count of tests that passed; a dash means
-that nothing was to be tried there, with the reason below the table. Every test that shows a repair also shows
-the original error without the shim.
+What was tried, on which Triton, with what result. A number is the count of tests that passed. A dash means
+that nothing was tried there: a number in brackets leads to the reason below the table, without one the row
+is no part of that environment. Every test that shows a repair also shows the original error without the shim.
 
 Real, as published: Triton (ASTSource, code generator, cache, JIT, autotuner, tools), triton-ascend 3.2.0 with
 its backend, torch with Inductor, torch_npu with both of its heuristics modules, triton-runner, tritonparse.
@@ -70,7 +70,7 @@ def read(folder: Path) -> list[Line]:
             cell.skipped += found["skipped"]
     if not lines:
         raise SystemExit(f"matrix: no results in {folder}; run the sessions of noxfile.py first")
-    return sorted(lines.values(), key=lambda line: line.name.startswith("triton-"))
+    return sorted(lines.values(), key=lambda line: (line.name.startswith("triton-"), line.name))
 
 
 class Notes:

@@ -83,8 +83,9 @@ def test_in_memory(request, monkeypatch):
     first, _ = told(launch, fn, **ABSENT)
     from triton_ascend_compat import generations
 
-    monkeypatch.setattr(generations.npu_backend_class(), "parse_options", None)
-    assert launch(fn, **ABSENT) is first
+    with monkeypatch.context() as patched:
+        patched.setattr(generations.npu_backend_class(), "parse_options", None)
+        assert launch(fn, **ABSENT) is first
 
 
 @proves("autotune candidates with an absent option live")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from string import ascii_lowercase
 from typing import Any
 
 import click
 
-from triton_ascend_compat import generations, plan
+from triton_ascend_compat import catalog, generations, plan
 from triton_ascend_compat.commands._here import CannotTell, knowledge
 from triton_ascend_compat.knowledge import Knowledge
 
@@ -80,10 +81,16 @@ def _called_here(name: str, known: Knowledge) -> str | None:
 def _print_table(rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, title=generations.installed_release(), title_justify="left")
-    for heading in ("name", "type", "default", "releases", "a misplaced one"):
-        table.add_column(heading, overflow="fold")
+    letters = dict(zip(catalog.releases(), ascii_lowercase))
+    click.echo(generations.installed_release())
+    click.echo(f"releases: {', '.join(f'{letter} {release}' for release, letter in letters.items())}")
+    click.echo("          (in parentheses: accepts the name and drops it)\n")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("name", overflow="fold", max_width=34)  # longer ones are few; 80 columns are many
+    for heading in ("type", "default", "releases", "misplaced"):
+        table.add_column(heading, overflow="fold", no_wrap=heading == "releases")
     for row in rows:
         goes = row["misplaced"]
         told = goes["outcome"] if goes["outcome"] == "delivered" else f"{goes['outcome']}: {goes['reason']}"
@@ -91,8 +98,20 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
             told += f" as {goes['as']}"
         elif not row["installed"] and goes["outcome"] == "delivered":
             told += f": {goes['reason']}"
-        releases = [*row["releases"], *(f"{release} (dropped)" for release in row["retired"])]
-        table.add_row(
-            row["name"], row["type"] or "-", row["default"] or "-", ", ".join(releases) or "-", told
+        releases = "".join(_mark(release, letter, row) for release, letter in letters.items())
+        cells = (
+            row["name"],
+            (row["type"] or "-").replace("typing.", ""),
+            row["default"] or "-",
+            releases,
+            told,
         )
+        table.add_row(*map(Text, cells))  # Text: brackets are no markup here
     Console().print(table)
+
+
+def _mark(release: str, letter: str, row: dict[str, Any]) -> str:
+    """The column of one release: its letter where it has the option."""
+    if release in row["retired"]:
+        return f"({letter})"
+    return letter if release in row["releases"] else "-"

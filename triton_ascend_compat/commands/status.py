@@ -42,6 +42,7 @@ def _import_triton() -> str | None:
 def _print_table(facts: dict[str, object]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     wrapped = facts["wrapped"]
     assert isinstance(wrapped, tuple)
@@ -62,7 +63,7 @@ def _print_table(facts: dict[str, object]) -> None:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in rows.items():
-        table.add_row(name, str(value) if value else "-")
+        table.add_row(name, Text(str(value) if value else "-"))  # Text: brackets are no markup here
     fixes = facts["fixes"]
     assert isinstance(fixes, tuple)
     for number, fix in enumerate(fixes):

@@ -30,7 +30,10 @@ def wrap_parse_options(shim: Shim, original: Callable[..., Any]) -> Callable[...
         if not shim.fixes or not opts or backend.target.backend != generations.NPU:
             return original(backend, opts, *args, **kwargs)
         if accepted is None:
-            accepted = frozenset(vars(inspect.unwrap(original)(backend, {})))
+            try:
+                accepted = frozenset(vars(inspect.unwrap(original)(backend, {})))
+            except Exception:  # a backend that builds no options from nothing is one that we cannot ask
+                return original(backend, opts, *args, **kwargs)
         strays = [key for key in opts if key not in accepted]
         settled: Collection[str] = ()
         launch: tuple[dict[str, Any], ...] = ()
@@ -102,18 +105,20 @@ def _tell(fn: Any, verdicts: Collection[Verdict], launching: bool, strict: bool)
     """Report `verdicts`: an unknown keyword of a launch is Triton's error, an unknown option is left out."""
     from dataclasses import replace
 
-    from triton_ascend_compat import reporting
+    from triton_ascend_compat import catalog, reporting
     from triton_ascend_compat.events import Outcome
 
     unknown = [verdict for verdict in verdicts if verdict.unknown]
     if launching and unknown:
         reporting.emit(fn, unknown)
         raise KeyError(generations.unrecognised_keyword(unknown[0].key) + unknown[0].hint)
-    reporting.tell(
-        fn if fn is not None else "triton.compile(options=…)",
-        [
-            replace(v, outcome=Outcome.IGNORED, reason=f"nobody knows it{v.hint}") if v.unknown else v
-            for v in verdicts
-        ],
-        strict,
-    )
+    told = []
+    frontends = {} if launching else catalog.frontend_values()
+    for verdict in verdicts:
+        if verdict.unknown:
+            verdict = replace(verdict, outcome=Outcome.IGNORED, reason=f"nobody knows it{verdict.hint}")
+        # None is triton-ascend's "not set".
+        if verdict.value is None or verdict.value in frontends.get(verdict.key, ()):
+            verdict = replace(verdict, quiet=True)
+        told.append(verdict)
+    reporting.tell(fn if fn is not None else "triton.compile(options=…)", told, strict)
