@@ -40,8 +40,8 @@ DISTRIBUTIONS = (
     "jax-triton",
 )
 
-_scratch = Path(tempfile.mkdtemp(prefix="frontends-"))
 if LINE:
+    _scratch = Path(tempfile.mkdtemp(prefix="frontends-"))
     # Before anything imports Triton or torch: nothing may land in the home directory.
     for variable in ("TRITON_CACHE_DIR", "TRITON_DUMP_DIR", "TRITON_HOME", "TORCHINDUCTOR_CACHE_DIR"):
         os.environ[variable] = str(_scratch / variable.lower())
@@ -59,7 +59,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    shutil.rmtree(_scratch, ignore_errors=True)
+    if LINE:
+        shutil.rmtree(_scratch, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)
