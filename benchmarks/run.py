@@ -63,7 +63,7 @@ def measure(effort: float) -> list[Row]:
             "Leaky `ASTSource` and its hash, against its clean twin", sources.leaky_source(pairs(150)), 20
         ),
         by_ratio(
-            "`triton.compile`, found in the cache on disk, shim on", sources.cached_compile(pairs(250)), 1.01
+            "`triton.compile`, found in the cache on disk, shim on", sources.cached_compile(pairs(200)), 1.01
         ),
         by_ratio(
             "Launch of a kernel in memory (stand-in launcher), shim on", launches.hot_launch(pairs(250)), 1.01
@@ -75,7 +75,7 @@ def measure(effort: float) -> list[Row]:
         ),
     ]
     for threads in (2, 4):
-        found = sources.on_threads(threads, SOURCES, pairs(5))
+        found = sources.on_threads(threads, SOURCES, pairs(11))
         rows.append(by_ratio(f"{SOURCES:,} leaky sources, each, {threads} threads against one", found, 1.2))
     kept = sources.memory_growth(SOURCES, warm_up=1000) / SOURCES
     rows.append(

@@ -93,3 +93,17 @@ def test_the_summary_is_asked_for(tmp_path, value):
     assert "0 moved, 2 left out, 0 refused" in first
     assert "2x: auto_blockify_size=4, add_kernel at" in row
     assert "kernels.py:" in row
+
+
+def test_nothing_is_lost_when_threads_count_at_once():
+    def work():
+        for _ in range(1000):
+            events.emit(events.KeyEvent("kernel", "multibuffer", False, Outcome.DELIVERED, "why"))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (row,) = triton_ascend_compat.report().rows
+    assert row.count == 4000

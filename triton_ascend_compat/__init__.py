@@ -7,7 +7,7 @@ out and delivered as options, so that the compile no longer dies with
 
 from __future__ import annotations
 
-from triton_ascend_compat._version import __version__
+__version__ = "0.1.0"
 
 TYPE_CHECKING = False  # importing typing would cost every interpreter that starts with TRITON_PLUGIN set
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import importlib
 
 import click
 
-from triton_ascend_compat._version import __version__
+from triton_ascend_compat import __version__
 
 #: Subcommand name -> module that defines it as `command`. Add a line here to add a subcommand.
 COMMANDS = {

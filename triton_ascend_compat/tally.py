@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections import deque
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -60,6 +61,11 @@ _lock = threading.Lock()
 _rows: dict[tuple[str, Outcome, str, str | None], Row] = {}
 _listening = False
 
+#: Events not counted yet. Threads that compile only append here: a lock that each of them takes for each
+#: source makes them wait for one another, and doubled what a source takes on two threads.
+_pending: deque[KeyEvent] = deque()
+_PENDING_AT_MOST = 512
+
 
 def listen() -> None:
     """Count every later event; twice is once."""
@@ -71,8 +77,19 @@ def listen() -> None:
 
 
 def _count(event: KeyEvent) -> None:
-    place = (event.key, event.outcome, event.kernel, event.location)
-    with _lock:
+    _pending.append(event)
+    if len(_pending) >= _PENDING_AT_MOST and _lock.acquire(blocking=False):
+        try:
+            _count_pending()
+        finally:
+            _lock.release()
+
+
+def _count_pending() -> None:
+    """Count what is pending; call it under the lock."""
+    while _pending:
+        event = _pending.popleft()
+        place = (event.key, event.outcome, event.kernel, event.location)
         count = _rows[place].count + 1 if place in _rows else 1
         _rows[place] = Row(*place, count, event.value, event.reason)
 
@@ -80,12 +97,14 @@ def _count(event: KeyEvent) -> None:
 def current() -> Report:
     """The report so far."""
     with _lock:
+        _count_pending()
         return Report(tuple(_rows.values()))
 
 
 def forget() -> None:
     """Start counting afresh."""
     with _lock:
+        _pending.clear()
         _rows.clear()
 
 
