@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import warnings
+from collections.abc import Callable
 
 from measuring import Comparison, compare, timed
-from sources import add, switched
+from sources import add
+from workers import with_against_without
 
 import triton_ascend_compat
 from triton_ascend_compat.offline import offline
 from triton_ascend_compat.offline.driver import Pointer
 
+#: The offline mode of a worker lasts as long as its process.
+_for_good = contextlib.ExitStack()
+
 
 def hot_launch(pairs: int) -> Comparison:
     """With the shim against without it, with options that the backend has."""
+    return with_against_without("launches:hot_work", 500, pairs)
+
+
+def hot_work() -> Callable[[], object]:
+    _for_good.enter_context(offline())
     arguments = (Pointer("fp32"), Pointer("fp32"), Pointer("fp32"), 4096)
-
-    def work() -> object:
-        return add[(16,)](*arguments, XBLOCK=256, multibuffer=False, num_warps=4)
-
-    with tempfile.TemporaryDirectory() as cache, offline(cache=cache):
-        timer = timed(work, 500)
-        return compare(switched(False, timer), switched(True, timer), pairs)
+    return lambda: add[(16,)](*arguments, XBLOCK=256, multibuffer=False, num_warps=4)
 
 
 def hot_launch_with_absent_option(pairs: int) -> Comparison:

@@ -44,7 +44,7 @@ def compare(base: Timer, other: Timer, pairs: int) -> Comparison:
 def timed(work: Callable[[], object], times: int) -> Timer:
     """A timer that repeats `work`, after half as many untimed runs, with the garbage collector held off.
 
-    The untimed runs let the interpreter specialize its code again, which switching the shim undoes. It counts the thread's CPU time, so that what else runs on the machine hits neither side.
+    It counts the thread's CPU time, so that what else runs on the machine hits neither side.
     """
 
     def timer() -> float:

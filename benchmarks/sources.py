@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
-import tempfile
 import threading
 import time
 import tracemalloc
@@ -18,6 +16,7 @@ import triton.language as tl
 from measuring import Comparison, Timer, compare, timed
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+from workers import with_against_without
 
 import triton_ascend_compat
 from triton_ascend_compat.offline import DEFAULT_CHIP
@@ -50,20 +49,13 @@ def leaky() -> object:
     return make(LEAKED).hash()
 
 
-def switched(on: bool, timer: Timer) -> Timer:
-    """`timer` with the shim on, or off; the switching itself is not timed."""
-
-    def run() -> float:
-        (triton_ascend_compat.enable if on else triton_ascend_compat.disable)()
-        return timer()
-
-    return run
-
-
 def clean_source(pairs: int) -> Comparison:
     """A source without leaked keys and its hash, with the shim against without it."""
-    timer = timed(clean, 200)
-    return compare(switched(False, timer), switched(True, timer), pairs)
+    return with_against_without("sources:clean_work", 200, pairs)
+
+
+def clean_work() -> Callable[[], object]:
+    return clean
 
 
 def leaky_source(pairs: int) -> Comparison:
@@ -74,16 +66,18 @@ def leaky_source(pairs: int) -> Comparison:
 
 def cached_compile(pairs: int) -> Comparison:
     """`triton.compile` that finds its kernel in the cache on disk, with the shim against without it."""
+    return with_against_without("sources:cached_work", 40, pairs)
+
+
+def cached_work() -> Callable[[], object]:
     target = GPUTarget("npu", DEFAULT_CHIP, 0)
 
     def work() -> object:
         return triton.compile(make({}), target=target, options=LEAKED)
 
-    with tempfile.TemporaryDirectory() as cache, mock.patch.dict(os.environ, TRITON_CACHE_DIR=cache):
-        with _without_cann():
-            work()
-        timer = timed(work, 50)
-        return compare(switched(False, timer), switched(True, timer), pairs)
+    with _without_cann():
+        work()
+    return work
 
 
 @contextlib.contextmanager
@@ -103,7 +97,7 @@ def _without_cann() -> Iterator[None]:
 
 
 def on_threads(threads: int, sources: int, rounds: int) -> Comparison:
-    """Leaky sources, hashed and asked for their options, on some threads against one: time on the clock each."""
+    """Leaky sources, hashed and asked for their options, on some threads against one: clock time each."""
     triton_ascend_compat.enable()
     return compare(_spread(1, sources), _spread(threads, sources), rounds)
 

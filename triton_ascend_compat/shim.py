@@ -91,14 +91,14 @@ def deferred(shim: Shim, module: str, function: str) -> Callable[[Function], Fun
     the attribute is first called: most processes that import Triton never get that far."""
 
     def make_wrapper(original: Function) -> Function:
-        @functools.cache
-        def wrapper_itself() -> Function:
-            made: Function = getattr(importlib.import_module(module), function)(shim, original)
-            return made
+        made: Function | None = None
 
         @functools.wraps(original)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            return wrapper_itself()(*args, **kwargs)
+            nonlocal made
+            if made is None:
+                made = getattr(importlib.import_module(module), function)(shim, original)
+            return made(*args, **kwargs)
 
         return wrapper
 

@@ -163,7 +163,7 @@ class SourceWrappers:
 def _has_leaked_key(constants: Any, fn: Any) -> bool:
     """`plan.leaked_keys` for the hot path: whether there is any."""
     parameters = getattr(fn, "arg_names", None)
-    if parameters is None or not isinstance(constants, Mapping):
+    if parameters is None or not (type(constants) is dict or isinstance(constants, Mapping)):
         return False
     for key in constants:  # noqa: SIM110 - a generator would cost twice as much
         if isinstance(key, str) and key not in parameters:
