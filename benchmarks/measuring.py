@@ -24,20 +24,29 @@ class Comparison:
 
 def compare(base: Timer, other: Timer, pairs: int) -> Comparison:
     """`other` against `base`, in `pairs` alternating pairs whose order alternates too; one more warms up."""
+    return summary(alternate(base, other, pairs))
+
+
+def alternate(base: Timer, other: Timer, pairs: int) -> list[tuple[float, float]]:
+    """The timings behind `compare`: (base, other) for each pair."""
     base(), other()
-    bases, others = [], []
+    timings = []
     for number in range(pairs):
         if number % 2:
-            others.append(other())
-            bases.append(base())
+            second = other()
+            timings.append((base(), second))
         else:
-            bases.append(base())
-            others.append(other())
+            timings.append((base(), other()))
+    return timings
+
+
+def summary(timings: list[tuple[float, float]]) -> Comparison:
+    """The medians over pairs of timings."""
     return Comparison(
-        base=statistics.median(bases),
-        other=statistics.median(others),
-        ratio=statistics.median(o / b for b, o in zip(bases, others)),
-        difference=statistics.median(o - b for b, o in zip(bases, others)),
+        base=statistics.median(base for base, _ in timings),
+        other=statistics.median(other for _, other in timings),
+        ratio=statistics.median(other / base for base, other in timings),
+        difference=statistics.median(other - base for base, other in timings),
     )
 
 

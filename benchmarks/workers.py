@@ -1,9 +1,14 @@
-"""The same work in two processes that live on, one with the shim and one without, each asked in turn: so
-neither pays for being switched, after which the interpreter has to specialize its code again."""
+"""The same work in two processes, one with the shim and one without, each asked in turn: so neither pays for
+being switched, after which the interpreter has to specialize its code again.
+
+Two processes differ by some per cent all the same, by where their memory happens to lie: several pairs of
+them are taken.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import os
 import subprocess
@@ -11,7 +16,10 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
-from measuring import Comparison, compare, timed
+from measuring import Comparison, alternate, summary, timed
+
+#: How many pairs of processes.
+PROCESSES = 12
 
 
 def with_against_without(work: str, times: int, pairs: int) -> Comparison:
@@ -22,15 +30,19 @@ def with_against_without(work: str, times: int, pairs: int) -> Comparison:
         times: how often that is done for one timing.
         pairs: how many pairs of timings.
     """
-    with _worker(work, times, "off") as without, _worker(work, times, "on") as with_shim:
-        return compare(lambda: _ask(without), lambda: _ask(with_shim), pairs)
+    timings = []
+    for _ in range(PROCESSES):
+        with _worker(work, times, "off") as without, _worker(work, times, "on") as with_shim:
+            asked = functools.partial(_ask, without), functools.partial(_ask, with_shim)
+            timings += alternate(*asked, max(2, pairs // PROCESSES))
+    return summary(timings)
 
 
 @contextlib.contextmanager
 def _worker(work: str, times: int, shim: str) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, __file__, work, str(times), shim]
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "TRITON_CACHE_DIR": os.path.join(folder, "cache")}  # noqa: PTH118
+        environment = {**os.environ, "TRITON_CACHE_DIR": f"{folder}/cache"}
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         ) as process:
