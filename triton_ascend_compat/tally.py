@@ -64,7 +64,7 @@ _listening = False
 #: Events not counted yet. Threads that compile only append here: a lock that each of them takes for each
 #: source makes them wait for one another, and doubled what a source takes on two threads.
 _pending: deque[KeyEvent] = deque()
-_PENDING_AT_MOST = 512
+_PENDING_AT_MOST = 64
 
 
 def listen() -> None:
