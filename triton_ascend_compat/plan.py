@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from triton_ascend_compat.catalog import ForeignOption, KnownOption, Rename
 from triton_ascend_compat.events import Outcome
@@ -43,8 +43,7 @@ class InstalledOptions:
         return name in self.types or name in self.retired or name in self.renamed
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """One misplaced key, its value as a plain Python value, what becomes of it, and why (one sentence).
 
     `arrives` is the option as which it is delivered; None where it is not, or asks for nothing under its
@@ -63,8 +62,7 @@ class Verdict:
     quiet: bool = False
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """`kept`: the constants that stay, in the order they came. `options`: what is delivered.
 
     `verdicts` has one entry for each leaked key, in the order they came.
@@ -148,8 +146,7 @@ def _settle(
             name, value = verdict.arrives
             present = options.get(name, standing.get(name))
             if name in sources and present != value:
-                verdict = replace(
-                    verdict,
+                verdict = verdict._replace(
                     outcome=Outcome.REFUSED,
                     arrives=None,
                     reason=f"{verdict.key}={verdict.value!r} and {sources[name]} are the same compile option "

@@ -7,7 +7,6 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -111,7 +110,7 @@ def _refused_if_ignored(verdict: plan.Verdict) -> plan.Verdict:
     reason = (
         f"compile option {verdict.key!r} is {verdict.reason} ({generations.installed_release()}); strict mode"
     )
-    return replace(verdict, outcome=Outcome.REFUSED, reason=reason)
+    return verdict._replace(outcome=Outcome.REFUSED, reason=reason)
 
 
 def _refusal(fn: Any, wrong: list[KeyEvent]) -> str:

@@ -27,6 +27,7 @@ class SourceWrappers:
     def __init__(self, shim: Shim) -> None:
         self.shim = shim
         self.generation = shim.generation
+        self._make: Callable[..., Record | None] | None = None
 
     def wrap_init(self, original: Callable[..., None]) -> Callable[..., None]:
         """`ASTSource.__init__` that keeps leaked options out of the source's constants."""
@@ -118,9 +119,11 @@ class SourceWrappers:
         return None
 
     def _make_record(self, fn: Any, signature: Any, constants: Any) -> Record | None:
-        from triton_ascend_compat import record
+        if self._make is None:
+            from triton_ascend_compat import record
 
-        return record.make(self.shim, fn, signature, constants)
+            self._make = record.make
+        return self._make(self.shim, fn, signature, constants)
 
     def _report(self, source: Any, record: Record) -> None:
         from triton_ascend_compat import reporting

@@ -65,16 +65,13 @@ def _sort(shim: Shim, extra: Mapping[str, Any]) -> tuple[dict[str, Any], list[Ve
 
 
 def _leave_out(shim: Shim, unknown: list[Verdict]) -> None:
-    from dataclasses import replace
-
     from triton_ascend_compat import reporting
     from triton_ascend_compat.events import Outcome
 
     reporting.tell(
         "triton.Config",
         [
-            replace(
-                verdict,
+            verdict._replace(
                 outcome=Outcome.IGNORED,
                 reason=f"nobody knows it{verdict.hint}; a kernel parameter belongs into the config's dict",
             )

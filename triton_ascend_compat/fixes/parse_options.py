@@ -103,8 +103,6 @@ def _is_data(verdict: Verdict, known: Knowledge) -> bool:
 
 def _tell(fn: Any, verdicts: Collection[Verdict], launching: bool, strict: bool) -> None:
     """Report `verdicts`: an unknown keyword of a launch is Triton's error, an unknown option is left out."""
-    from dataclasses import replace
-
     from triton_ascend_compat import catalog, reporting
     from triton_ascend_compat.events import Outcome
 
@@ -116,9 +114,9 @@ def _tell(fn: Any, verdicts: Collection[Verdict], launching: bool, strict: bool)
     frontends = {} if launching else catalog.frontend_values()
     for verdict in verdicts:
         if verdict.unknown:
-            verdict = replace(verdict, outcome=Outcome.IGNORED, reason=f"nobody knows it{verdict.hint}")
+            verdict = verdict._replace(outcome=Outcome.IGNORED, reason=f"nobody knows it{verdict.hint}")
         # None is triton-ascend's "not set".
         if verdict.value is None or verdict.value in frontends.get(verdict.key, ()):
-            verdict = replace(verdict, quiet=True)
+            verdict = verdict._replace(quiet=True)
         told.append(verdict)
     reporting.tell(fn if fn is not None else "triton.compile(options=…)", told, strict)
