@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import tempfile
+import threading
 
 # Before anything imports Triton: caches and dumps of a test run stay out of the home directory.
 _SCRATCH = tempfile.TemporaryDirectory(prefix="triton-ascend-compat-tests-")
@@ -11,6 +13,21 @@ for _name, _folder in {"TRITON_CACHE_DIR": "cache", "TRITON_DUMP_DIR": "dump", "
     os.environ[_name] = os.path.join(_SCRATCH.name, _folder)  # noqa: PTH118 - conftest stays light
 
 import pytest  # noqa: E402
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_parse_at_a_time():
+    """Python 3.11 fails where threads parse at once ("AST constructor recursion depth mismatch",
+    python/cpython#106905), and Triton parses a kernel at each compile: not what the tests are about."""
+    parse, lock = ast.parse, threading.RLock()
+
+    def one_at_a_time(*args, **kwargs):
+        with lock:
+            return parse(*args, **kwargs)
+
+    ast.parse = one_at_a_time
+    yield
+    ast.parse = parse
 
 
 @pytest.fixture
