@@ -10,28 +10,11 @@ from typing import Any, Callable
 from triton_ascend_compat import _import_hook, generations, settings
 from triton_ascend_compat.errors import CompatError
 from triton_ascend_compat.fixes import FIXES, NAMES
-from triton_ascend_compat.shim import CONSTANTS, Fix, Shim
+from triton_ascend_compat.shim import CONSTANTS, Fix, Hook, Shim
 
 _lock = threading.RLock()
 
 _ALL_NAMES = ", ".join(fix.name for fix in FIXES)
-
-
-class Entry:
-    """One wrapped attribute: where it is, what stood there (None where it was inherited), what we put."""
-
-    def __init__(
-        self, owner: Any, name: str, original: Callable[..., Any] | None, wrapper: Callable[..., Any]
-    ) -> None:
-        self.owner = owner
-        self.name = name
-        self.original = original
-        self.wrapper = wrapper
-
-    @property
-    def label(self) -> str:
-        """`ASTSource.__init__`, for messages."""
-        return f"{self.owner.__name__}.{self.name}"
 
 
 class _State:
@@ -40,7 +23,7 @@ class _State:
 
     def __init__(self) -> None:
         self.shim: Shim | None = None
-        self.ledger: list[Entry] = []
+        self.ledger: list[Hook] = []
         self.reason = ""
         self.off: dict[str, str] = {}
         self.without: dict[str, str] = {}
@@ -131,7 +114,7 @@ def uninstall() -> list[str]:
         _state.shim.fixes = frozenset()
         _state.off = {}
         _disarm()
-        buried = [entry for entry in reversed(_state.ledger) if not _take_off(entry)]
+        buried = [entry for entry in reversed(_state.ledger) if not entry.undo()]
         _state.ledger = list(reversed(buried))
         if not buried:
             _state.shim = None
@@ -165,7 +148,7 @@ def _wrap_all(shim: Shim, fixes: list[Fix]) -> None:
     except BaseException:
         _disarm()
         for entry in reversed(_state.ledger[len(before) :]):
-            _take_off(entry)
+            entry.undo()
         _state.ledger = before
         raise
 
@@ -190,21 +173,7 @@ def _wrap(owner: Any, name: str, make_wrapper: Callable[[Callable[..., Any]], Ca
     with _lock:
         if any(entry.owner is owner and entry.name == name for entry in _state.ledger):
             return
-        wrapper = make_wrapper(getattr(owner, name))
-        entry = Entry(owner, name, vars(owner).get(name), wrapper)
-        setattr(owner, name, wrapper)
-        _state.ledger.append(entry)
-
-
-def _take_off(entry: Entry) -> bool:
-    """Put back what `entry` replaced, unless somebody else's wrapper stands there now."""
-    if vars(entry.owner).get(entry.name) is not entry.wrapper:
-        return False
-    if entry.original is None:
-        delattr(entry.owner, entry.name)
-    else:
-        setattr(entry.owner, entry.name, entry.original)
-    return True
+        _state.ledger.append(Hook(owner, name, make_wrapper))
 
 
 def active_shim() -> Shim | None:

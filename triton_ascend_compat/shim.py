@@ -1,4 +1,4 @@
-"""What the fixes share: the state that their wrappers ask, and what a fix is."""
+"""What the fixes share: the state that their wrappers ask, what a fix is, how an attribute is replaced."""
 
 from __future__ import annotations
 
@@ -22,6 +22,41 @@ Function = Callable[..., Any]
 
 #: An attribute to wrap: its owner, its name, and what makes the wrapper of what stands there.
 Wrapping = tuple[Any, str, Callable[[Function], Function]]
+
+
+_MISSING = object()
+
+
+class Hook:
+    """One replaced attribute of a class, a module or an instance.
+
+    Attributes:
+        owner: whose attribute it is.
+        name: the attribute's name.
+    """
+
+    def __init__(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        """Replace `owner.name` by `make(original)`; what was inherited is restored by deleting."""
+        self.owner, self.name = owner, name
+        self._own = vars(owner).get(name, _MISSING)
+        self._installed = make(getattr(owner, name, None))
+        setattr(owner, name, self._installed)
+
+    @property
+    def label(self) -> str:
+        """`ASTSource.__init__`, for messages."""
+        return f"{self.owner.__name__}.{self.name}"
+
+    def undo(self) -> bool:
+        """Put the original back, and tell whether that was done: a wrapper that someone else put over ours
+        stays, and calls through us."""
+        if vars(self.owner).get(self.name) is not self._installed:
+            return False
+        if self._own is _MISSING:
+            delattr(self.owner, self.name)
+        else:
+            setattr(self.owner, self.name, self._own)
+        return True
 
 
 class Shim:

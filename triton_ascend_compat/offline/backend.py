@@ -14,7 +14,8 @@ import time
 from typing import Any, Callable
 
 from triton_ascend_compat import generations
-from triton_ascend_compat.offline._hooks import Hook, Namespace
+from triton_ascend_compat.offline._hooks import Namespace
+from triton_ascend_compat.shim import Hook
 
 #: Part of every offline kernel's cache key; the number goes up when what an offline compile stores changes.
 MARKER = "triton-ascend-compat-offline-1"

@@ -16,12 +16,12 @@ from typing import Any, Callable
 from triton_ascend_compat import events, generations
 from triton_ascend_compat.offline import backend as _backend
 from triton_ascend_compat.offline import fits, hivm
-from triton_ascend_compat.offline._hooks import Hook
 from triton_ascend_compat.offline.chips import DEFAULT_CHIP, check_chip
 from triton_ascend_compat.offline.driver import RecordingDriver, measures_infinity
 from triton_ascend_compat.offline.recorder import Recorder
 from triton_ascend_compat.offline.records import CompileRecord
 from triton_ascend_compat.offline.tuner import TunerKeeper
+from triton_ascend_compat.shim import Hook
 
 #: Numbers that no real device has: the JIT keeps kernels in memory by device, and those of one session must
 #: be found neither by a device nor by another session.
