@@ -73,3 +73,24 @@ def fresh_cache(tmp_path, monkeypatch):
         return folder
 
     return fresh
+
+
+@pytest.fixture
+def wrapping_fails_at(monkeypatch):
+    """A function that lets the installer fail at the attribute of this number, counted from 0."""
+    from triton_ascend_compat import installer
+
+    wrap = installer._wrap
+
+    def fail_at(number):
+        done = []
+
+        def breaks(owner, name, make_wrapper):
+            if len(done) == number:
+                raise RuntimeError("injected")
+            done.append(name)
+            wrap(owner, name, make_wrapper)
+
+        monkeypatch.setattr(installer, "_wrap", breaks)
+
+    return fail_at

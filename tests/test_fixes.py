@@ -146,18 +146,9 @@ def test_disable_puts_everything_back():
 
 
 @pytest.mark.parametrize("failing", range(7))
-def test_a_failure_half_way_rolls_everything_back(monkeypatch, failing):
+def test_a_failure_half_way_rolls_everything_back(wrapping_fails_at, failing):
     before = attributes()
-    wrap = installer._wrap
-    done = []
-
-    def breaks(owner, name, make_wrapper):
-        if len(done) == failing:
-            raise RuntimeError("injected")
-        done.append(name)
-        wrap(owner, name, make_wrapper)
-
-    monkeypatch.setattr(installer, "_wrap", breaks)
+    wrapping_fails_at(failing)
     with pytest.raises(RuntimeError, match="injected"):
         triton_ascend_compat.enable()
     assert attributes() == before

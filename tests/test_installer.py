@@ -174,18 +174,9 @@ class TestSomebodyElseWraps:
 
 
 @pytest.mark.parametrize("failing", [0, 1, 2, 3])
-def test_a_failure_half_way_rolls_back(npu, monkeypatch, failing):
+def test_a_failure_half_way_rolls_back(npu, monkeypatch, wrapping_fails_at, failing):
     before = attributes()
-    wrap = installer._wrap
-    done = []
-
-    def breaks(owner, name, make_wrapper):
-        if len(done) == failing:
-            raise RuntimeError("injected")
-        done.append(name)
-        wrap(owner, name, make_wrapper)
-
-    monkeypatch.setattr(installer, "_wrap", breaks)
+    wrapping_fails_at(failing)
     with pytest.raises(RuntimeError, match="injected"):
         triton_ascend_compat.enable()
     assert attributes() == before

@@ -225,11 +225,16 @@ FOLDING_VARIABLE = "TRITON_ALL_BLOCKS_PARALLEL"
 _FOLDING_FUNCTION = "_is_auto_map_parallel_blocks_enabled"
 
 
+def backend_namespace(backend_class: Any) -> dict[str, Any]:
+    """The globals of the module that defines a backend; it need not be in `sys.modules`."""
+    namespace: dict[str, Any] = getattr(inspect.unwrap(backend_class.add_stages), "__globals__", {})
+    return namespace
+
+
 def folding_reader(backend_class: Any) -> Callable[[], bool] | None:
     """The backend's own function that reads TRITON_ALL_BLOCKS_PARALLEL; None where it has none, since it
     retired the variable. (triton-ascend 3.2.0, 3.2.1 and main of April 2026 have one.)"""
-    namespace = getattr(inspect.unwrap(backend_class.add_stages), "__globals__", {})
-    reader = namespace.get(_FOLDING_FUNCTION)
+    reader = backend_namespace(backend_class).get(_FOLDING_FUNCTION)
     return reader if callable(reader) else None
 
 

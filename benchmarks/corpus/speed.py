@@ -18,6 +18,7 @@ from typing import Any
 
 from injections import compiled_sources, with_constants
 
+from triton_ascend_compat import generations
 from triton_ascend_compat.offline import Session, backend, hivm, offline
 
 ROUNDS, KERNELS = 5, 40
@@ -76,7 +77,7 @@ def _bare_change(session: Session, cache: Path) -> Iterator[None]:
     from triton_ascend_compat.offline.session import _state
 
     cls = backend.backend_class()
-    namespace = backend.namespace_of(cls)
+    namespace = generations.backend_namespace(cls)
     original, utils = cls.add_stages, namespace["NPUUtils"]
 
     class NPUUtils:

@@ -23,7 +23,8 @@ def installed() -> dict[str, Any]:
     from triton.runtime import autotuner
     from triton.runtime.driver import driver
 
-    from triton_ascend_compat.offline.backend import backend_class, namespace_of
+    from triton_ascend_compat.generations import backend_namespace
+    from triton_ascend_compat.offline.backend import backend_class
 
     backend = backend_class()
     places = {
@@ -40,7 +41,7 @@ def installed() -> dict[str, Any]:
         for owner, names in places.items()
         for name in names
     }
-    namespace = namespace_of(backend)
+    namespace = backend_namespace(backend)
     found |= {name: namespace.get(name) for name in ("NPUUtils", "subprocess")}
     found |= {name: os.environ.get(name) for name in ("TRITON_CACHE_DIR", "PATH")}
     return found

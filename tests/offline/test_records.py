@@ -18,8 +18,9 @@ from tests.offline.kernels import add, broken, calls_broken, source
 from triton_ascend_compat import reporting
 from triton_ascend_compat.errors import AbsentOptionWarning
 from triton_ascend_compat.events import Outcome
+from triton_ascend_compat.generations import backend_namespace
 from triton_ascend_compat.offline import CompileRecord, Overflow, offline
-from triton_ascend_compat.offline.backend import backend_class, namespace_of
+from triton_ascend_compat.offline.backend import backend_class
 from triton_ascend_compat.offline.records import one_line
 
 
@@ -213,7 +214,7 @@ def test_records_survive_json() -> None:
 
 def test_the_backend_s_module_is_the_one_that_compiles() -> None:
     assert backend_class().__module__ == "ascend"
-    assert namespace_of(backend_class())["_parse_linalg_metadata"].__globals__ is namespace_of(
+    assert backend_namespace(backend_class())["_parse_linalg_metadata"].__globals__ is backend_namespace(
         backend_class()
     )
 

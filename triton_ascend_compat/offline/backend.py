@@ -7,7 +7,6 @@ in the backend's hash keeps such kernels apart from those that an ordinary compi
 
 from __future__ import annotations
 
-import inspect
 import os
 import subprocess
 import time
@@ -59,19 +58,13 @@ def marker(mode: str) -> str:
     return f"{MARKER}-{mode}-{flags}"
 
 
-def namespace_of(cls: type[Any]) -> dict[str, Any]:
-    """The globals of the module that defines the backend `cls`; it need not be in `sys.modules`."""
-    module_globals: dict[str, Any] = inspect.unwrap(cls.add_stages).__globals__
-    return module_globals
-
-
 def replace_binary_stage(backend: Any, stages: dict[str, Stage]) -> None:
     """Let the last stage keep its text, where `backend` would need CANN for it.
 
     A backend without triton-ascend's metadata parsers makes no CANN binary (the stand-in backends of
     tests): its stages stay as they are.
     """
-    namespace = namespace_of(type(backend))
+    namespace = generations.backend_namespace(type(backend))
     last = backend.binary_ext
     if last not in stages:
         return
@@ -102,7 +95,7 @@ def hook_namespace(
     `chip` gives the calling thread's chip. `tool_ended` is told of each external compiler: the path of the
     program, the seconds it took and its stderr, which the backend itself throws away.
     """
-    namespace = namespace_of(cls)
+    namespace = generations.backend_namespace(cls)
     owner = Namespace(namespace)
     hooks = []
     if "NPUUtils" in namespace:
