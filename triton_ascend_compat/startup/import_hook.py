@@ -110,6 +110,14 @@ class _Finder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        try:
+            return self._find(fullname, path, target)
+        except (
+            Exception
+        ):  # nothing here may stop an import: the others are asked, and the module comes in unseen
+            return None
+
+    def _find(self, fullname: str, path: Any, target: Any) -> ModuleSpec | None:
         awaited = False
         for hook in tuple(hooks):
             if hook.name == fullname:
@@ -117,7 +125,7 @@ class _Finder:
             else:
                 hook.catch_up()
         # Some finders, as wrapt's, ask all finders again.
-        if not awaited or _is_in(sys._getframe(1), (_Finder.find_spec.__code__,), "fullname", fullname):
+        if not awaited or _is_in(sys._getframe(2), (_Finder._find.__code__,), "fullname", fullname):
             return None
         module = None if fullname in sys.modules else _undone.get(fullname)
         if module is not None and any(name.startswith(f"{fullname}.") for name in sys.modules):
