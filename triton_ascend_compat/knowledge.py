@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from triton_ascend_compat import catalog, generations
-from triton_ascend_compat.catalog import ForeignOption, KnownOption, Rename
+from triton_ascend_compat import generations
+from triton_ascend_compat.decision import catalogue
+from triton_ascend_compat.decision.catalogue import ForeignOption, KnownOption, Rename
 from triton_ascend_compat.options import installed_options
 from triton_ascend_compat.plan import InstalledOptions
 
@@ -33,7 +34,7 @@ def gather(fixes: Collection[str], backend_class: type | None = None) -> Knowled
         return None
     return Knowledge(
         installed,
-        catalog.known_options(),
-        catalog.renames() if "renames" in fixes else (),
-        catalog.foreign_options() if "foreign" in fixes else {},
+        catalogue.known_options(),
+        catalogue.renames() if "renames" in fixes else (),
+        catalogue.foreign_options() if "foreign" in fixes else {},
     )

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Container
 from typing import Any
 
-from triton_ascend_compat import catalog
+from triton_ascend_compat.decision import catalogue
 from triton_ascend_compat.plan import InstalledOptions
 
 #: The name under which late-2026 backends keep the option names that they accept, warn about and drop
@@ -77,7 +77,7 @@ def _self_renamed(backend_class: type, types: Container[str], built: Any) -> fro
     if built is None:
         return frozenset()
     found = set()
-    for rename in catalog.renames():
+    for rename in catalogue.renames():
         if rename.old in types or rename.new not in types:
             continue
         # Two samples, since one may be the default.

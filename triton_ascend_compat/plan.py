@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from triton_ascend_compat.catalog import ForeignOption, KnownOption, Rename
+from triton_ascend_compat.decision.catalogue import ForeignOption, KnownOption, Rename
 from triton_ascend_compat.events import Outcome
 
 #: No foreign options.
@@ -188,7 +188,7 @@ def decide_key(
         why = f"a compile option of {foreign[key].owner}"
         return Verdict(key, value, Outcome.IGNORED, why, quiet=value == foreign[key].off)
     if key in known:
-        why = f"known from {releases_of(known[key])}, not installed here"
+        why = f"known from {known[key].seen_in}, not installed here"
         return Verdict(key, value, Outcome.IGNORED, why)
     others = {rename.new for rename in renames if rename.old == key}
     if others:
@@ -305,8 +305,3 @@ def _bare_type(annotation: str) -> str:
     if len(alternatives) != 1:
         return ""
     return alternatives[0].partition("[")[0].lower()
-
-
-def releases_of(option: KnownOption) -> str:
-    """The releases that have `option`, for a message."""
-    return ", ".join([*option.releases, *(f"{release} (accepted and dropped)" for release in option.retired)])

@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from triton_ascend_compat import catalog, generations, plan
+from triton_ascend_compat import generations, plan
 from triton_ascend_compat.commands._here import CannotTell, knowledge
+from triton_ascend_compat.decision import catalogue
 from triton_ascend_compat.knowledge import Knowledge
 
 
@@ -57,7 +58,7 @@ def _row(name: str, known: Knowledge) -> dict[str, Any]:
         "type": installed.types.get(name, facts.type if facts else None),
         "default": repr(installed.defaults[name]) if name in installed.defaults else None,
         "releases": list(facts.releases) if facts else [],
-        "retired": list(facts.retired) if facts else [],
+        "retired": list(facts.ignored) if facts else [],
         "misplaced": {
             "outcome": verdict.outcome.value,
             "as": _called_here(name, known),
@@ -83,7 +84,7 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    letters = dict(zip(catalog.releases(), ascii_lowercase))
+    letters = dict(zip(catalogue.releases(), ascii_lowercase))
     click.echo(generations.installed_release())
     click.echo(f"releases: {', '.join(f'{letter} {release}' for release, letter in letters.items())}")
     click.echo("          (in parentheses: accepts the name and drops it)\n")

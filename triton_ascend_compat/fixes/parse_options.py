@@ -103,7 +103,8 @@ def _is_data(verdict: Verdict, known: Knowledge) -> bool:
 
 def _tell(fn: Any, verdicts: Collection[Verdict], launching: bool, strict: bool) -> None:
     """Report `verdicts`: an unknown keyword of a launch is Triton's error, an unknown option is left out."""
-    from triton_ascend_compat import catalog, reporting
+    from triton_ascend_compat import reporting
+    from triton_ascend_compat.decision import catalogue
     from triton_ascend_compat.events import Outcome
 
     unknown = [verdict for verdict in verdicts if verdict.unknown]
@@ -111,7 +112,7 @@ def _tell(fn: Any, verdicts: Collection[Verdict], launching: bool, strict: bool)
         reporting.emit(fn, unknown)
         raise KeyError(generations.unrecognised_keyword(unknown[0].key) + unknown[0].hint)
     told = []
-    frontends = {} if launching else catalog.frontend_values()
+    frontends = {} if launching else catalogue.frontend_values()
     for verdict in verdicts:
         if verdict.unknown:
             verdict = verdict._replace(outcome=Outcome.IGNORED, reason=f"nobody knows it{verdict.hint}")
