@@ -42,6 +42,11 @@ def foreign_file() -> str:
     return os.environ.get(FOREIGN_VARIABLE, "").strip()
 
 
+def logs_debug() -> bool:
+    """Whether anybody reads lines of level debug. Asked for every key: that costs less than making a line."""
+    return logger().isEnabledFor(10)
+
+
 def _is_yes(variable: str) -> bool:
     value = os.environ.get(variable, "")
     answer = value.strip().lower()
