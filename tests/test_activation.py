@@ -26,6 +26,7 @@ needs_triton = pytest.mark.skipif(
 REPORT = """
 import json, sys
 import triton_ascend_compat
+from triton_ascend_compat import startup
 from triton_ascend_compat.startup import import_hook, progress
 state = progress.read()
 print(json.dumps({
@@ -33,9 +34,8 @@ print(json.dumps({
     "reason": triton_ascend_compat.status().reason,
     "phase": state.phase.value,
     "why": state.reason,
-    "runs": state.runs,
-    "hooks": sum(hook.name == "triton" for hook in import_hook.hooks),
-    "finders": sys.meta_path.count(import_hook._finder),
+    "runs": startup.runs,
+    "hooks": len(import_hook.hooks("triton")),
     "loaded": sorted({"triton", "torch"} & sys.modules.keys()),
 }))
 """

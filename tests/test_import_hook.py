@@ -41,7 +41,7 @@ def test_fires_after_the_module_has_been_executed_each_time_that_it_is(folder: P
     write(folder, "late = 'set at the end'")
     seen: list[str] = []
     hook = import_hook.arm(NAME, lambda: seen.append(sys.modules[NAME].late))
-    assert (seen, sys.meta_path[0], hook.fired) == ([], import_hook._finder, False)
+    assert (seen, sys.meta_path[0], hook.fired) == ([], hook, False)
     module = importlib.import_module(NAME)
     assert (seen, hook.fired) == (["set at the end"], True)
     assert importlib.import_module(NAME) is module
@@ -83,7 +83,7 @@ def test_arming_twice_is_once(folder: Path) -> None:
 
     first = import_hook.arm(NAME, callback)
     assert import_hook.arm(NAME, callback) is first
-    assert sys.meta_path.count(import_hook._finder) == 1
+    assert sys.meta_path.count(first) == 1
     importlib.import_module(NAME)
     assert import_hook.arm(NAME, callback) is first
     assert seen == [1]
@@ -301,7 +301,7 @@ def test_a_module_that_came_in_unseen_is_caught_at_the_next_import(folder: Path,
     sys.meta_path.insert(0, other)
     hook = import_hook.arm(NAME, lambda: seen.append(1))
     if in_front:
-        sys.meta_path[:2] = [other, import_hook._finder]
+        sys.meta_path[:2] = [other, hook]
     importlib.import_module(NAME)
     assert (seen, hook.fired) == ([], False)
     sys.meta_path.remove(other)
@@ -339,10 +339,10 @@ def test_threads_that_import_at_the_same_time(folder: Path) -> None:
 
 def test_leaving_does_not_disturb_a_walk_over_the_finders(folder: Path) -> None:
     """Another thread may be in the middle of `for finder in sys.meta_path`."""
-    import_hook.arm(NAME, lambda: None)
+    hook = import_hook.arm(NAME, lambda: None)
     behind = sys.meta_path[1:]
     walk = iter(sys.meta_path)
-    assert next(walk) is import_hook._finder
+    assert next(walk) is hook
     import_hook.disarm(NAME)
     assert list(walk) == behind
 

@@ -43,17 +43,16 @@ def foreign_file() -> str:
 
 
 def _is_yes(variable: str) -> bool:
-    value = os.environ.get(variable, "")
-    answer = value.strip().lower()
-    if answer not in _YES + _NO:
-        _tell_of(variable, value)
-    return answer in _YES
+    return _means_yes(variable, os.environ.get(variable, ""))
 
 
 @functools.cache
-def _tell_of(variable: str, value: str) -> None:
-    yes, no = ", ".join(_YES), ", ".join(filter(None, _NO))
-    logger().warning("%s=%s is neither yes (%s) nor no (%s): taken as no", variable, value, yes, no)
+def _means_yes(variable: str, value: str) -> bool:
+    """Cached, and so warns once of a value that is neither yes nor no."""
+    if value.strip().lower() not in _YES + _NO:
+        told = f"{variable}={value} is neither yes ({', '.join(_YES)}) nor no ({', '.join(_NO[:-1])})"
+        logger().warning("%s: taken as no", told)
+    return value.strip().lower() in _YES
 
 
 @functools.cache

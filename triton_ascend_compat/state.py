@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from triton_ascend_compat.errors import CompatError
 from triton_ascend_compat.fixes import DELIVERED_BY_TRITON, FIXES
 from triton_ascend_compat.options import installed_options
 from triton_ascend_compat.shim import CONSTANTS
-from triton_ascend_compat.startup import progress
+from triton_ascend_compat.startup import VARIABLE, progress
 from triton_ascend_compat.startup.progress import StartupState
 
 
@@ -109,7 +110,7 @@ def current() -> Status:
         options=len(installed.types) if installed is not None else 0,
         retired=len(installed.retired) if installed is not None else 0,
         wrapped=installer.wrapped(),
-        plugin=startup.plugin,
+        plugin=os.environ.get(VARIABLE),
         startup=startup.reason,
         fixes=_fixes(),
     )
