@@ -198,14 +198,14 @@ def test_what_the_callback_raises_is_logged_and_kept(folder: Path, caplog: pytes
     hook = import_hook.arm(NAME, fail)
     with caplog.at_level(logging.DEBUG, "triton_ascend_compat"):
         importlib.import_module(NAME)
-    assert isinstance(hook.error, RuntimeError)
+    assert hook.error == "RuntimeError: callback is broken"
     warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert [record.getMessage() for record in warnings] == ["not active: RuntimeError: callback is broken"]
     assert hook.fired
     write(folder, "# longer than the text before, so that its bytecode is not taken")
     hook.callback = lambda: None
     importlib.reload(sys.modules[NAME])
-    assert hook.error is None
+    assert hook.error == ""
 
 
 def test_the_callback_may_import_the_module_and_others(folder: Path) -> None:
@@ -368,3 +368,31 @@ def test_armed_in_the_middle_of_the_import_it_fires_after_it(folder: Path) -> No
     assert (seen, hook.fired, import_hook.is_importing(NAME)) == ([True], True, False)
     for name in ("reached", "go"):
         delattr(sys, f"{NAME}_{name}")
+
+
+def test_an_error_that_cannot_be_printed_is_kept_by_its_name(folder: Path) -> None:
+    write(folder)
+
+    class Unprintable(Exception):
+        def __str__(self) -> str:
+            raise ValueError("no text")
+
+    def fail() -> None:
+        raise Unprintable
+
+    hook = import_hook.arm(NAME, fail)
+    importlib.import_module(NAME)
+    assert (hook.error, hook.fired) == ("Unprintable", True)
+
+
+def test_a_strange_object_among_the_modules_stops_no_import(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Strange:
+        def __getattr__(self, name: str) -> object:
+            raise OSError(name)
+
+    (folder / f"{NAME}_next.py").write_text("", "utf-8")
+    import_hook.arm(NAME, lambda: None)
+    monkeypatch.setitem(sys.modules, NAME, Strange())
+    importlib.import_module(f"{NAME}_next")

@@ -50,7 +50,7 @@ def _is_yes(variable: str) -> bool:
 def _means_yes(variable: str, value: str) -> bool:
     """Cached, and so warns once of a value that is neither yes nor no."""
     if value.strip().lower() not in _YES + _NO:
-        told = f"{variable}={value} is neither yes ({', '.join(_YES)}) nor no ({', '.join(_NO[:-1])})"
+        told = f"{variable}={value[:40]} is neither yes ({', '.join(_YES)}) nor no ({', '.join(_NO[:-1])})"
         logger().warning("%s: taken as no", told)
     return value.strip().lower() in _YES
 

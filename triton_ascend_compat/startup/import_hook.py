@@ -25,13 +25,13 @@ _undone: dict[str, ModuleType] = {}
 
 
 class Hook:
-    """A callback that has its turn whenever the module `name` has been imported; `error` is what it raised
-    the last time, None where it came to its end."""
+    """A callback that has its turn whenever the module `name` has been imported; `error` tells what it
+    raised the last time; it is empty where the callback came to its end."""
 
     def __init__(self, name: str, callback: Callable[[], object]) -> None:
         self.name = name
         self.callback = callback
-        self.error: Exception | None = None
+        self.error = ""
         self._served: object = None
 
     @property
@@ -42,12 +42,11 @@ class Hook:
     def fire(self) -> None:
         """Call the callback; an exception is logged and kept, not raised."""
         name = self.name  # `_is_in_progress` looks for it
-        served, error = _spec(name), None
+        served, error = _spec(name), ""
         try:
             self.callback()
         except Exception as caught:
-            error = caught
-            _log(caught)
+            error = _tell(caught)
         self.error, self._served = error, served
 
     def catch_up(self) -> None:
@@ -151,10 +150,14 @@ def _is_in_progress(name: str, codes: tuple[CodeType, ...], frame: FrameType | N
     return False
 
 
-def _log(error: Exception) -> None:
+def _tell(error: Exception) -> str:
+    """Log what a callback raised, and return it in one line."""
+    told = type(error).__name__
     try:
+        told = " ".join(f"{told}: {error}".split())
         from triton_ascend_compat import settings
 
-        settings.logger().warning("not active: %s", " ".join(f"{type(error).__name__}: {error}".split()))
+        settings.logger().warning("not active: %s", told)
     except Exception:  # nothing here may stop Triton's import, not even a broken logging set-up
-        return
+        return told
+    return told
