@@ -147,12 +147,12 @@ def before_triton_is_imported(suite: Suite) -> None:
         importlib.import_module("triton")
 
     for first, operation, most in (
-        (nothing, compat.enable, 40),
-        (nothing, compat.disable, 40),
-        (startup.arm, compat.enable, 40),
-        (startup.arm, compat.disable, 40),
-        (startup.arm, compat.status, 40),
-        (startup.arm, import_triton, 80),
+        (nothing, compat.enable, 20),
+        (nothing, compat.disable, 20),
+        (startup.arm, compat.enable, 20),
+        (startup.arm, compat.disable, 20),
+        (startup.arm, compat.status, 20),
+        (startup.arm, import_triton, 40),
     ):
         first()
         lines = count_lines(operation)
