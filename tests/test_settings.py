@@ -14,7 +14,7 @@ READERS = {
 
 @pytest.fixture(params=READERS)
 def variable(request: pytest.FixtureRequest) -> str:
-    settings._means_yes.cache_clear()
+    settings._is_yes.cache_clear()
     name: str = request.param
     return name
 
