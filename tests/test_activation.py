@@ -26,16 +26,16 @@ needs_triton = pytest.mark.skipif(
 REPORT = """
 import json, sys
 import triton_ascend_compat
+from triton_ascend_compat import startup
 from triton_ascend_compat.startup import import_hook, progress
 state = progress.read()
 print(json.dumps({
     "active": triton_ascend_compat.status().active,
     "reason": triton_ascend_compat.status().reason,
-    "phase": state.phase.value,
+    "phase": state.phase,
     "why": state.reason,
-    "runs": state.runs,
-    "hooks": sum(hook.name == "triton" for hook in import_hook.hooks),
-    "finders": sys.meta_path.count(import_hook._finder),
+    "runs": startup.runs,
+    "hooks": len(import_hook.hooks("triton")),
     "loaded": sorted({"triton", "torch"} & sys.modules.keys()),
 }))
 """
@@ -130,6 +130,84 @@ def test_other_names_are_other_peoples_business(bare: Environment, value: str) -
     assert value in state["why"]
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "triton_ascend_compt",
+        "other, Triton_Ascend_Compat",
+        "triton.ascend.compat,other",
+        "tritonascendcompat",
+        "triton-asend-compat",
+        "triton_ascend_compat2",
+    ],
+)
+def test_a_near_miss_is_told_of_once_with_the_right_name(bare: Environment, value: str) -> None:
+    again = f"import site; site.addsitedir({str(bare.site_packages)!r}, set())"
+    done = bare.run("-c", f"{again}\n{REPORT}", TRITON_PLUGIN=value)
+    state = report(done)
+    assert (state["phase"], state["hooks"]) == ("not named", 0)
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"{PLUGIN}: not active: TRITON_PLUGIN names '")
+    assert line.endswith(f"write {PLUGIN}")
+    assert any(f"'{name.strip()}'" in line for name in value.split(","))
+
+
+def test_where_the_right_name_stands_too_nothing_is_told(bare: Environment) -> None:
+    done = bare.run("-c", REPORT, TRITON_PLUGIN=f"triton_ascend_compt,{PLUGIN}")
+    assert (report(done)["phase"], done.stderr) == ("armed", "")
+
+
+def test_what_a_start_imports(bare: Environment) -> None:
+    """Before Triton is imported: the start module, the package, the room and the hook; no `difflib` either
+    where the variable names somebody else's plugin."""
+    code = "import sys; print(*sys.modules)"
+    unset = set(bare.run("-c", code).stdout.split())
+    start, room = f"_{PLUGIN}_start", f"{PLUGIN}.startup"
+    other = set(bare.run("-c", code, TRITON_PLUGIN="somebody_elses").stdout.split())
+    assert other - unset == {start, "__future__", PLUGIN, room}
+    named = set(bare.run("-c", code, TRITON_PLUGIN=PLUGIN).stdout.split())
+    assert named - unset == {start, "__future__", PLUGIN, room, f"{room}.import_hook"}
+
+
+@pytest.mark.parametrize(
+    ("method", "phase"), [("fork", "too late"), ("spawn", "armed"), ("forkserver", "armed")]
+)
+def test_set_inside_a_running_script_it_holds_in_children_that_start_an_interpreter(
+    bare: Environment, tmp_path: Path, method: str, phase: str
+) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(
+        f"""
+import multiprocessing, os
+
+def work(queue):
+    from {PLUGIN}.startup import progress
+    queue.put(progress.read())
+
+if __name__ == "__main__":
+    os.environ["TRITON_PLUGIN"] = "{PLUGIN}"
+    context = multiprocessing.get_context({method!r})
+    queue = context.SimpleQueue()
+    worker = context.Process(target=work, args=(queue,))
+    worker.start()
+    worker.join()
+    print(*queue.get(), sep="|")
+""",
+        "utf-8",
+    )
+    told, reason = bare.run(str(script)).stdout.strip().split("|")
+    assert told == phase
+    assert phase == "armed" or "forked" in reason
+
+
+def test_switched_off_before_triton_it_is_not_called_late(bare: Environment) -> None:
+    off = report(
+        bare.run("-c", f"from {PLUGIN} import startup; startup.disarm()\n{REPORT}", TRITON_PLUGIN=PLUGIN)
+    )
+    assert (off["phase"], off["hooks"]) == ("disarmed", 0)
+    assert "disable()" in off["why"]
+
+
 def test_set_inside_a_running_script_is_too_late_for_it_but_not_for_its_children(bare: Environment) -> None:
     code = f"""
 import os, subprocess, sys
@@ -139,7 +217,7 @@ sys.stdout.flush()
 subprocess.run([sys.executable, "-c", {REPORT!r}], check=True)
 """
     own, child = map(json.loads, bare.run("-c", code).stdout.splitlines())
-    assert (own["phase"], child["phase"]) == ("set too late", "armed")
+    assert (own["phase"], child["phase"]) == ("too late", "armed")
     assert "after the interpreter started" in own["why"]
     assert "enable()" in own["why"]
 
@@ -226,7 +304,7 @@ def test_without_site_nothing_starts_and_the_status_says_why(bare: Environment) 
     code = f"import sys; sys.path.append({str(bare.site_packages)!r})\n{REPORT}"
     done = bare.run("-S", "-c", code, TRITON_PLUGIN=PLUGIN)
     state = report(done)
-    assert (state["phase"], state["hooks"], state["runs"], done.stderr) == ("site not processed", 0, 0, "")
+    assert (state["phase"], state["hooks"], state["runs"], done.stderr) == ("no site", 0, 0, "")
     assert "run" in state["why"]
 
 
@@ -242,7 +320,7 @@ def test_a_package_that_is_on_pythonpath_only_says_that_it_has_no_startup_file(
 ) -> None:
     environment = environments.create(tmp_path / "empty")
     done = environment.run("-c", REPORT, TRITON_PLUGIN=PLUGIN, PYTHONPATH=str(wheel))
-    assert report(done)["phase"] == "no start-up file"
+    assert report(done)["phase"] == "no file"
 
 
 # A package that is broken
@@ -299,15 +377,42 @@ def test_triton_is_imported_with_a_broken_package(fresh: Environment, module: st
     assert len(done.stderr.splitlines()) == 1, done.stderr
 
 
-def test_python_starts_without_a_standard_error(fresh: Environment) -> None:
-    shutil.rmtree(fresh.site_packages / PLUGIN)
-    done = subprocess.run(
-        ["sh", "-c", f"exec {fresh.python} -c 'print(1)' 2>&-"],
-        env={**fresh.variables, "TRITON_PLUGIN": PLUGIN},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert (done.returncode, done.stdout) == (0, "1\n")
+CONTENTS = {
+    "raises": "raise RuntimeError('broken', 'second line\\n')",
+    "raises an error that cannot be printed": "class E(Exception):\n def __str__(self): 1 / 0\nraise E",
+    "ends the process": "raise SystemExit(3)",
+    "has a syntax error": "def broken(:\n",
+    "holds a null byte": "a = 1\0",
+    "is no text": "\udcff",
+    "is empty": "",
+}
+
+
+@pytest.mark.parametrize("stderr", ["&-", "/dev/full", "/dev/null"])
+@pytest.mark.parametrize("damage", [*CONTENTS, "is missing", "is unreadable", None])
+def test_python_starts_wherever_its_standard_error_goes(
+    fresh: Environment, damage: str | None, stderr: str
+) -> None:
+    """Each file that a start reads, damaged in each way; undamaged, a misspelt name is to be told of."""
+    files = [f"_{PLUGIN}_start.py", *(f"{PLUGIN}/{name}" for name in ("__init__.py", "startup/__init__.py"))]
+    for path in (fresh.site_packages / name for name in [*files, f"{PLUGIN}/startup/import_hook.py"]):
+        whole = path.read_bytes()
+        if damage is not None:
+            path.unlink()
+        if damage == "is unreadable":
+            path.mkdir()  # root can read every file
+        elif damage in CONTENTS:
+            path.write_text(CONTENTS[damage], "utf-8", "surrogateescape")
+        done = subprocess.run(
+            ["sh", "-c", f"exec {fresh.python} -B -c 'print(1)' 2>{stderr}"],
+            env={**fresh.variables, "TRITON_PLUGIN": PLUGIN if damage else PLUGIN[:-1]},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert (done.returncode, done.stdout) == (0, "1\n"), path
+        if damage == "is unreadable":
+            path.rmdir()
+        path.write_bytes(whole)
 
 
 # Python 3.15
@@ -478,7 +583,7 @@ import multiprocessing, subprocess, sys
 
 def look():
     from triton_ascend_compat.startup import progress
-    return progress.read().phase.value
+    return progress.read().phase
 
 def work(queue):
     queue.put(look())
@@ -492,7 +597,7 @@ if __name__ == "__main__":
     print(queue.get(timeout=60))
     worker.join()
     sys.stdout.flush()
-    code = "from {PLUGIN}.startup import progress; print(progress.read().phase.value)"
+    code = "from {PLUGIN}.startup import progress; print(progress.read().phase)"
     subprocess.run([sys.executable, "-c", code], check=True)
 """
 
@@ -516,6 +621,46 @@ def test_run_covers_children_where_no_startup_file_is_read(wheel: Path, tmp_path
     # The program's interpreter, multiprocessing's resource tracker, the worker, the last child.
     assert set(done.stderr.split()) == {"customized"}
     assert len(done.stderr.split()) >= 3
+
+
+def test_children_of_run_find_nothing_that_lies_beside_the_package(wheel: Path, tmp_path: Path) -> None:
+    environment = environments.create(tmp_path / "empty")
+    environment.link("click")
+    target = tmp_path / "target"
+    shutil.unpack_archive(wheel, target, "zip")
+    (target / "neighbour.py").write_text("", "utf-8")
+    child = f"""
+import importlib, importlib.util, sys
+import {PLUGIN}.startup.progress as progress
+names = "neighbour", "settings", "children", "_{PLUGIN}_start_too"
+print(progress.read().phase, *filter(importlib.util.find_spec, names))
+importlib.reload(sys.modules[{PLUGIN!r}])
+print(*sys.path, sep="|")
+"""
+    program = tmp_path / "program.py"
+    program.write_text(
+        f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {child!r}], cwd='/')\n", "utf-8"
+    )
+    done = environment.run(*RUN, str(program), cwd=target)
+    plain = environment.run("-c", "import sys; print(*sys.path, sep='|')")
+    assert (done.stdout.splitlines(), done.stderr) == (["armed", plain.stdout.strip()], "")
+
+
+@pytest.mark.parametrize("damage", [*BREAKAGES[:4], None])
+def test_children_of_run_start_with_a_broken_package(wheel: Path, tmp_path: Path, damage: Any) -> None:
+    environment = environments.create(tmp_path / "empty")
+    shutil.unpack_archive(wheel, tmp_path / "target", "zip")
+    children = tmp_path / "target" / PLUGIN / "startup" / "children"
+    if damage is None:
+        (tmp_path / "target" / f"_{PLUGIN}_start.py").unlink()
+    elif (tmp_path / "target" / PLUGIN).is_dir():
+        shutil.copytree(children, tmp_path / "kept")
+        damage(tmp_path / "target")
+        shutil.rmtree(children, ignore_errors=True)
+        shutil.copytree(tmp_path / "kept", children)
+    done = environment.run("-c", "print('started')", TRITON_PLUGIN=PLUGIN, PYTHONPATH=str(children))
+    assert (done.returncode, done.stdout) == (0, "started\n")
+    assert done.stderr
 
 
 @needs_triton

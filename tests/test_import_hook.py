@@ -41,7 +41,7 @@ def test_fires_after_the_module_has_been_executed_each_time_that_it_is(folder: P
     write(folder, "late = 'set at the end'")
     seen: list[str] = []
     hook = import_hook.arm(NAME, lambda: seen.append(sys.modules[NAME].late))
-    assert (seen, sys.meta_path[0], hook.fired) == ([], import_hook._finder, False)
+    assert (seen, sys.meta_path[0], hook.fired) == ([], hook, False)
     module = importlib.import_module(NAME)
     assert (seen, hook.fired) == (["set at the end"], True)
     assert importlib.import_module(NAME) is module
@@ -83,7 +83,7 @@ def test_arming_twice_is_once(folder: Path) -> None:
 
     first = import_hook.arm(NAME, callback)
     assert import_hook.arm(NAME, callback) is first
-    assert sys.meta_path.count(import_hook._finder) == 1
+    assert sys.meta_path.count(first) == 1
     importlib.import_module(NAME)
     assert import_hook.arm(NAME, callback) is first
     assert seen == [1]
@@ -198,14 +198,14 @@ def test_what_the_callback_raises_is_logged_and_kept(folder: Path, caplog: pytes
     hook = import_hook.arm(NAME, fail)
     with caplog.at_level(logging.DEBUG, "triton_ascend_compat"):
         importlib.import_module(NAME)
-    assert isinstance(hook.error, RuntimeError)
+    assert hook.error == "RuntimeError: callback is broken"
     warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert [record.getMessage() for record in warnings] == ["not active: RuntimeError: callback is broken"]
     assert hook.fired
     write(folder, "# longer than the text before, so that its bytecode is not taken")
     hook.callback = lambda: None
     importlib.reload(sys.modules[NAME])
-    assert hook.error is None
+    assert hook.error == ""
 
 
 def test_the_callback_may_import_the_module_and_others(folder: Path) -> None:
@@ -301,7 +301,7 @@ def test_a_module_that_came_in_unseen_is_caught_at_the_next_import(folder: Path,
     sys.meta_path.insert(0, other)
     hook = import_hook.arm(NAME, lambda: seen.append(1))
     if in_front:
-        sys.meta_path[:2] = [other, import_hook._finder]
+        sys.meta_path[:2] = [other, hook]
     importlib.import_module(NAME)
     assert (seen, hook.fired) == ([], False)
     sys.meta_path.remove(other)
@@ -339,10 +339,10 @@ def test_threads_that_import_at_the_same_time(folder: Path) -> None:
 
 def test_leaving_does_not_disturb_a_walk_over_the_finders(folder: Path) -> None:
     """Another thread may be in the middle of `for finder in sys.meta_path`."""
-    import_hook.arm(NAME, lambda: None)
+    hook = import_hook.arm(NAME, lambda: None)
     behind = sys.meta_path[1:]
     walk = iter(sys.meta_path)
-    assert next(walk) is import_hook._finder
+    assert next(walk) is hook
     import_hook.disarm(NAME)
     assert list(walk) == behind
 
@@ -368,3 +368,31 @@ def test_armed_in_the_middle_of_the_import_it_fires_after_it(folder: Path) -> No
     assert (seen, hook.fired, import_hook.is_importing(NAME)) == ([True], True, False)
     for name in ("reached", "go"):
         delattr(sys, f"{NAME}_{name}")
+
+
+def test_an_error_that_cannot_be_printed_is_kept_by_its_name(folder: Path) -> None:
+    write(folder)
+
+    class Unprintable(Exception):
+        def __str__(self) -> str:
+            raise ValueError("no text")
+
+    def fail() -> None:
+        raise Unprintable
+
+    hook = import_hook.arm(NAME, fail)
+    importlib.import_module(NAME)
+    assert (hook.error, hook.fired) == ("Unprintable", True)
+
+
+def test_a_strange_object_among_the_modules_stops_no_import(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Strange:
+        def __getattr__(self, name: str) -> object:
+            raise OSError(name)
+
+    (folder / f"{NAME}_next.py").write_text("", "utf-8")
+    import_hook.arm(NAME, lambda: None)
+    monkeypatch.setitem(sys.modules, NAME, Strange())
+    importlib.import_module(f"{NAME}_next")

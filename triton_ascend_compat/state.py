@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from triton_ascend_compat import generations, installer, shim
 from triton_ascend_compat.errors import CompatError
 from triton_ascend_compat.fixes import DATA, FIXES
-from triton_ascend_compat.startup import progress
+from triton_ascend_compat.startup import VARIABLE, progress
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def current() -> Status:
         options=len(installed.types) if installed is not None else 0,
         retired=len(installed.retired) if installed is not None else 0,
         wrapped=installer.wrapped(),
-        plugin=startup.plugin,
+        plugin=os.environ.get(VARIABLE),
         startup=startup.reason,
         fixes=_fixes(),
         data={name: bool(switch.fixes) and name not in switch.without for name in DATA},
