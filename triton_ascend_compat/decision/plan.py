@@ -176,11 +176,11 @@ def judge(key: str, value: Any, where: Where, policy: Policy, parameters: Collec
     if kind is Kind.PASSED_ON:
         return Fate(key, value, where, Outcome.DELIVERED, about.why, (key, value), quiet, option=key)
     if kind is Kind.INSTALLED:
-        return _deliver(key, value, where, about, value, quiet, policy)
+        return _deliver(key, value, where, about, (key, value), quiet, policy)
     if kind is Kind.RENAMED:
-        arriving, found = about.translate(value)
-        if found:
-            return _deliver(key, value, where, about, arriving, quiet, policy)
+        arrives = about.translate(value)
+        if arrives is not None:
+            return _deliver(key, value, where, about, arrives, quiet, policy)
         if quiet:
             why = f"{about.why}, where it asks for nothing"
             return Fate(key, value, where, Outcome.DELIVERED, why, None, True, option=about.option)
@@ -192,10 +192,16 @@ def judge(key: str, value: Any, where: Where, policy: Policy, parameters: Collec
 
 
 def _deliver(
-    key: str, value: Any, where: Where, about: About, arriving: Any, quiet: bool, policy: Policy
+    key: str,
+    value: Any,
+    where: Where,
+    about: About,
+    arrives: tuple[str, Any],
+    quiet: bool,
+    policy: Policy,
 ) -> Fate:
-    """Deliver `key` as `about.option`, unless that option's type excludes the value."""
-    name = about.option
+    """Deliver `key` as the option `arrives`, unless that option's type excludes the value."""
+    name, arriving = arrives
     expected = policy.installed.types[name]
     # What belongs into a launch, or joins one from a Config, is Triton's own to check.
     checks = where is Where.CONSTANTS or about.kind is Kind.RENAMED
@@ -203,7 +209,7 @@ def _deliver(
         why = f"compile option {name!r} takes {expected}, not {arriving!r} ({type(arriving).__name__})"
         why = why if name == key else f"{key}: {why}"
         return Fate(key, value, where, Outcome.REFUSED, why, option=name)
-    return Fate(key, value, where, Outcome.DELIVERED, about.why, (name, arriving), quiet, option=name)
+    return Fate(key, value, where, Outcome.DELIVERED, about.why, arrives, quiet, option=name)
 
 
 def _leave_out(key: str, value: Any, where: Where, about: About, quiet: bool, policy: Policy) -> Fate:
