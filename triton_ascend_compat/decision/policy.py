@@ -157,22 +157,22 @@ class Policy:
                 return About(Kind.PASSED_ON, f"the installed backend accepts this name and {does} it", key)
         if key in installed.internal:
             return About(Kind.INTERNAL, "the installed backend sets it itself, it is no caller's option", key)
-        names: list[str] = []  # more than one where values of the option have become options of their own
+        present: list[str] = []  # more than one where values of the option have become options of their own
         values: tuple[tuple[Any, str, Any], ...] = ()
         off: tuple[Any, ...] = ()
         for rename in self.renames:
             if key == rename.old and rename.new in installed.types:
-                names.append(rename.new)
+                present.append(rename.new)
                 values += tuple((old, rename.new, new) for old, new in rename.values)
             elif key == rename.new and rename.old in installed.types:
-                names.append(rename.old)
+                present.append(rename.old)
                 values += tuple((new, rename.old, old) for old, new in rename.values)
             else:
                 continue
             off += rename.off if rename.values else ()
-        if names:
-            why = f"called {' or '.join(names)} in the installed backend"
-            return About(Kind.RENAMED, why, names[0], values, off)
+        if present:
+            why = f"called {' or '.join(present)} in the installed backend"
+            return About(Kind.RENAMED, why, present[0], values, off)
         return self._not_here(key)
 
     def _not_here(self, key: str) -> About:
