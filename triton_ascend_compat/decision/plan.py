@@ -226,7 +226,7 @@ def _leave_out(key: str, value: Any, where: Where, about: About, quiet: bool, po
         return Fate(key, value, where, Outcome.DELIVERED, f"{about.why}; the launch refuses it", (key, value))
     if refusal:
         return Fate(key, value, where, Outcome.REFUSED, refusal, option=about.option)
-    why = about.why + (f"; it {about.meaning}" if about.meaning and not quiet else "")
+    why = about.why + (f"; it decides {about.meaning}" if about.meaning and not quiet else "")
     return Fate(
         key, value, where, Outcome.IGNORED, why, None, quiet, bool(about.meaning), option=about.option
     )

@@ -62,7 +62,7 @@ class About:
         option: the option's name: in the installed backend, or else its newest.
         values: where the values differ with the name: a value here, the option's name and its value there.
         off: values that ask for nothing.
-        meaning: what it does to what a kernel computes; empty for a tuning hint.
+        meaning: what it decides of what a kernel computes; empty for a tuning hint.
         instead: what to do where a kernel can be wrong without it.
         hint: the nearest names that somebody knows.
     """
@@ -185,7 +185,7 @@ class Policy:
             known = self.known[key]
             semantic = known.kind == "semantic"
             why = f"known from {known.seen_in}, not installed here"
-            meaning = (known.meaning or "changes what the kernel means") if semantic else ""
+            meaning = (known.meaning or "what the kernel means") if semantic else ""
             return About(Kind.ABSENT, why, option, (), known.off, meaning, known.instead)
         newer = sorted({rename.new for rename in self.renames if rename.old == key})
         if newer:
