@@ -87,7 +87,8 @@ def detect() -> Generation:
 
 
 class ProbeKernel:
-    """Stands in for a JITFunction: `ASTSource` reads nothing else of it before it compiles.
+    """Stands in for a JITFunction: `ASTSource` reads nothing else of it before it compiles, and the offline
+    mode, which sees every source, no more than its parameters.
 
     Args:
         plain: whether wrappers of ours let it pass, so that it shows what is below them.
@@ -95,6 +96,7 @@ class ProbeKernel:
 
     __name__ = "probe"
     arg_names = ("x",)
+    params = ()
     cache_key = "probe"
 
     def __init__(self, plain: bool) -> None:
