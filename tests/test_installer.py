@@ -21,7 +21,6 @@ import triton_ascend_compat  # noqa: E402
 from tests.kernels import SIGNATURE, add_kernel  # noqa: E402
 from triton_ascend_compat import generations, installer  # noqa: E402
 from triton_ascend_compat.errors import CompatError  # noqa: E402
-from triton_ascend_compat.source import RECORD  # noqa: E402
 
 LEAKY = {"XBLOCK": 1024, "multibuffer": False}
 

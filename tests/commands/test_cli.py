@@ -12,7 +12,7 @@ import pytest
 triton = pytest.importorskip("triton")
 
 from triton_ascend_compat import generations  # noqa: E402
-from triton_ascend_compat.options import installed_options  # noqa: E402
+from triton_ascend_compat.decision.policy import read_installed  # noqa: E402
 
 
 def run(*arguments, **environment):
@@ -73,7 +73,7 @@ def test_demo_shows_the_error_and_the_way_out():
     assert "False" in rows["multibuffer=False"].split("delivered")[1]
     assert "'auto_blockfy_size' is not in list" in fixed
     assert "nearest known names: auto_blockify_size" in fixed
-    if "auto_blockify_size" not in installed_options(generations.npu_backend_class()):
+    if "auto_blockify_size" not in read_installed(generations.npu_backend_class()):
         assert "not in this release, ignored" in rows["auto_blockify_size=2"]
         assert "has no auto_blockify_size" in fixed
     assert done.stderr == ""

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from tests.shapes import backend_shape
 from triton_ascend_compat import generations
 from triton_ascend_compat.cli import main
-from triton_ascend_compat.options import installed_options
+from triton_ascend_compat.decision.policy import read_installed
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def rows(*arguments):
 
 class TestOptions:
     def test_it_lists_what_the_backend_accepts(self):
-        installed = installed_options(generations.npu_backend_class())
+        installed = read_installed(generations.npu_backend_class())
         listed = rows()
         assert listed.keys() == installed.types.keys()
         for name, row in listed.items():

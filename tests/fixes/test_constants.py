@@ -16,13 +16,13 @@ from triton.compiler import ASTSource, compile, make_backend  # noqa: E402
 
 from tests.kernels import SIGNATURE, add_kernel, maybe_scaled, named_like_options  # noqa: E402
 from triton_ascend_compat import generations  # noqa: E402
+from triton_ascend_compat.decision.policy import read_installed  # noqa: E402
 from triton_ascend_compat.errors import AbsentOptionWarning, CompileOptionError  # noqa: E402
-from triton_ascend_compat.options import installed_options  # noqa: E402
 
 BLOCK = {"XBLOCK": 1024}
 
 _backend = generations.npu_backend_class()
-INSTALLED = installed_options(_backend)
+INSTALLED = read_installed(_backend)
 DEFAULTS = make_backend(GPUTarget("npu", "Ascend910B2", 0)).parse_options({})
 
 

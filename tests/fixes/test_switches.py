@@ -19,15 +19,16 @@ from triton.compiler import ASTSource, compile, make_backend  # noqa: E402
 import triton_ascend_compat  # noqa: E402
 from tests.kernels import SIGNATURE, add_kernel  # noqa: E402
 from tests.shapes import backend_shape  # noqa: E402
-from triton_ascend_compat import fixes, generations, installer, reporting, settings, tally  # noqa: E402
+from triton_ascend_compat import fixes, generations, installer, settings  # noqa: E402
+from triton_ascend_compat.decision.plan import Outcome  # noqa: E402
 from triton_ascend_compat.errors import (  # noqa: E402
     AbsentOptionWarning,
     CompatError,
     CompileOptionError,
     IneffectiveOptionWarning,
 )
-from triton_ascend_compat.events import Outcome  # noqa: E402
 from triton_ascend_compat.offline.driver import Pointer  # noqa: E402
+from triton_ascend_compat.telling import tally, tell  # noqa: E402
 
 POINTERS = (Pointer("fp32"),) * 3
 NAMES = [fix.name for fix in fixes.FIXES]
@@ -39,7 +40,7 @@ def _fresh(monkeypatch):
     add_kernel.cache.clear()
     add_kernel.binder = None
     tally.forget()
-    reporting.forget_warnings()
+    tell.forget_warnings()
     yield
     triton_ascend_compat.disable()
 

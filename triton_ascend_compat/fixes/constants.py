@@ -113,6 +113,8 @@ class Delivery:
         self.source, self.options, self.fates, self.release = source, options, fates, release
         #: Signature and constants as they were given, where a compile for another target needs them.
         self.as_given = as_given
+        #: What npu compiles, while they stand in the source.
+        self.put_aside: tuple[Any, Any] | None = None
         self.told = False
 
     def __call__(self) -> dict[str, Any]:
@@ -130,8 +132,8 @@ class Delivery:
         """Tell what became of the keys, once a source, for a compile that the code of `frame` serves; returns
         the options that its caller gave, None where it is for another target than npu.
 
-        For another target the source becomes what it would be without the shim: its constants come back,
-        or, where those would never have been accepted, Triton's error.
+        For another target the source is what it would be without the shim: its constants come back until it
+        is compiled for npu, or, where those would never have been accepted, there is Triton's error.
         """
         from triton_ascend_compat import frames
 
@@ -142,12 +144,15 @@ class Delivery:
         if target is not None and target.backend != generations.NPU:
             if self.as_given is None:
                 generations.raise_name_error(source.fn, self.fates[0].key)
-            else:
+            elif self.put_aside is None:
+                self.put_aside = source.signature, source.constants
                 signature, source.constants = self.as_given
                 if isinstance(signature, Mapping):  # else the source has made one of the text
                     source.signature = signature
-            vars(source).pop("parse_options", None)
             return None
+        if self.put_aside is not None:
+            source.signature, source.constants = self.put_aside
+            self.put_aside = None
         if not self.told:
             from triton_ascend_compat.telling import tell
 
