@@ -175,15 +175,19 @@ def _any_target(target_class: Any) -> Any:
     return target_class(NPU, _ANY_ARCH, 0)
 
 
+def backend_registry() -> tuple[Any, ...]:
+    """The backends among which `triton.compile` looks for the one that supports a target."""
+    return tuple(getattr(sys.modules.get(COMPILER), "backends", {}).values())
+
+
 def npu_backend_class() -> type | None:
     """The class of the backend that compiles for target npu; None where there is none.
 
     Asked from the registry that `triton.compile` looks into: triton-ascend 3.2.0 loads its backend module
     twice, and the copy that `triton.backends.ascend.compiler` names is never used; a reload makes more.
     """
-    compiler = sys.modules.get(COMPILER)
-    target_class = getattr(compiler, "GPUTarget", None)
-    for backend in tuple(getattr(compiler, "backends", {}).values()):
+    target_class = getattr(sys.modules.get(COMPILER), "GPUTarget", None)
+    for backend in backend_registry():
         try:
             if backend.compiler.supports_target(_any_target(target_class)):
                 return backend.compiler  # type: ignore[no-any-return]

@@ -45,14 +45,20 @@ class Switch:
         self.without = without or {}
         self.off = off or {}
         self.generation: Any = generation
+        self._asked_of: tuple[Any, ...] = ()
+        self._npu: type | None = None
         self._policies: dict[type, Policy | None] = {}
 
     def policy(self, backend_class: type | None = None) -> Policy | None:
         """What a decision is made by, for the backend of this class (None: the installed npu backend);
         None where there is none, or it tells no options."""
-        backend_class = backend_class or generations.npu_backend_class()
         if backend_class is None:
-            return None
+            registry = generations.backend_registry()
+            if registry != self._asked_of:  # nearly always the same objects, which costs nothing to see
+                self._asked_of, self._npu = registry, generations.npu_backend_class()
+            backend_class = self._npu
+            if backend_class is None:
+                return None
         if backend_class not in self._policies:
             from triton_ascend_compat.decision import policy
 
