@@ -234,11 +234,6 @@ def backend_namespace(backend_class: Any) -> dict[str, Any]:
     return found
 
 
-def unrecognised_keyword(key: str) -> str:
-    """What Triton says about a keyword argument of a launch that is neither parameter nor option."""
-    return f"Keyword argument {key} was specified but unrecognised"
-
-
 def config_class() -> Any:
     """`triton.Config`, by whichever name it was imported."""
     return sys.modules["triton.runtime.autotuner"].Config
