@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 class Outcome(str, Enum):
     """What became of one key."""
 
+    __hash__ = str.__hash__  # as below
+
     DELIVERED = "delivered"
     """It arrives in the options that the backend parses."""
     IGNORED = "ignored"
@@ -31,6 +33,8 @@ class Outcome(str, Enum):
 
 class Where(str, Enum):
     """Where a key stood; `str()` of it is for messages."""
+
+    __hash__ = str.__hash__  # Enum's own is slower than all else on the way of an event
 
     CONSTANTS = "constants"
     LAUNCH = "launch"
@@ -100,7 +104,7 @@ class Fate(NamedTuple):
 
 class Plan(NamedTuple):
     """`kept`: what stays, in the order it came. `options`: what is delivered. `fates`: one for each key that
-    does not belong where it stood, in the order they came."""
+    does not stay, in the order they came."""
 
     kept: dict[Any, Any]
     options: dict[str, Any]
@@ -130,10 +134,11 @@ def decide(asked: Mapping[Any, Any], parameters: Collection[str], where: Where, 
             kept[key] = value
             continue
         fate = judge(key, plain_value(value), where, policy, parameters)
-        if fate.outcome is Outcome.DELIVERED and fate.arrives is not None:
-            fate = _settle(fate, fates, options, asked if belong else {})
         if fate.outcome is Outcome.UNTOUCHED:
             kept[key] = value
+            continue
+        if fate.arrives is not None:
+            fate = _settle(fate, fates, options, asked if belong else {})
         fates.append(fate)
     return Plan(kept, options, tuple(fates))
 
