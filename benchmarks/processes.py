@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def interpreter_start(pairs: int) -> Comparison:
-    """`python -c pass` with the package installed and TRITON_PLUGIN unset, against an environment with a `.pth`
-    file that does nothing: what any start-up file costs.
+    """`python -c pass` with the package installed and TRITON_PLUGIN unset, against an environment with a
+    `.pth` file that does nothing: what any start-up file costs.
 
     In a virtual environment `site` processes every start-up file twice.
     """

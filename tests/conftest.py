@@ -77,17 +77,18 @@ def fresh_cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def wrapping_fails_at(monkeypatch):
-    """A function that lets the installer fail at the attribute of this number, counted from 0."""
+    """A function that lets the installer fail at the attribute of this number, counted from 0, each time."""
     from triton_ascend_compat import installer
 
     put = installer._put
 
     def fail_at(number):
-        done = []
+        seen = []
 
         def breaks(wrapping):
-            done.append(wrapping)
-            if len(done) == number + 1:
+            if wrapping not in seen:
+                seen.append(wrapping)
+            if seen.index(wrapping) == number:
                 raise RuntimeError("injected")
             put(wrapping)
 

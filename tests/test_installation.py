@@ -1,4 +1,4 @@
-"""Whose files are live where triton and triton-ascend are both installed, and why an import of Triton fails."""
+"""Whose files are live where triton and triton-ascend are both installed; why an import of Triton fails."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ print(installation.whose_files())
 
 
 def distribution(site: Path, name: str, version: str, files: dict[str, str]) -> None:
-    """What pip writes when it installs a distribution: its files, over whatever is there, and their record."""
+    """What pip writes when it installs a distribution: its files, over whatever is there, their record."""
     info = site / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")

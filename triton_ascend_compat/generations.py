@@ -68,6 +68,11 @@ def live_source_class() -> Any:
     return getattr(sys.modules.get(COMPILER), "ASTSource", None)
 
 
+def is_imported() -> bool:
+    """Whether Triton is imported, of whichever shape, and its import has come to its end."""
+    return "triton" in sys.modules and not any(map(import_hook.is_importing, ("triton", COMPILER)))
+
+
 def detect() -> Generation:
     """The generation of the Triton that is imported.
 

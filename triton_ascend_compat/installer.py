@@ -198,4 +198,4 @@ def is_imported() -> bool:
     `import triton` (3.2.0 deadlocks where one thread does that and another imports a submodule)."""
     if "triton" in sys.modules and generations.live_source_class() is None:
         import triton  # noqa: F401
-    return generations.live_source_class() is not None
+    return generations.live_source_class() is not None or generations.is_imported()

@@ -109,12 +109,13 @@ def current() -> Status:
     source_class = generations.live_source_class()
     shape = backend = installed = by = None
     needed = True
-    if source_class is not None:
+    if source_class is not None or generations.is_imported():
         try:
             generation = generations.detect()
             shape, needed = generation.label, not generation.delivers_itself
         except CompatError as error:
             shape = str(error)
+    if source_class is not None:
         if generations.delivers(source_class, generations.ProbeKernel(plain=False)):
             acts = "constants" in switch.fixes and needed
             by = "triton_ascend_compat" if acts else "Triton itself"
@@ -175,7 +176,7 @@ def _reason(
         return "not needed: this Triton delivers leaked options itself"
     if by is not None:
         return f"switched on; {shape}"
-    if "triton" in sys.modules and generations.live_source_class() is None:
+    if "triton" in sys.modules and shape is None:
         return "Triton is being imported; ask again when that has ended"
     if switch.asked is False:
         left = installer.wrapped()
@@ -183,7 +184,7 @@ def _reason(
         return f"switched off{told}; enable() switches it on"
     if switch.asked is None:
         return startup.reason
-    if generations.live_source_class() is None:
+    if "triton" not in sys.modules:
         return "switched on; it takes effect when Triton is imported"
     if "constants" in switch.without:
         others = [fix.name for fix in FIXES if fix.name in switch.fixes]

@@ -296,30 +296,6 @@ class TestTuning:
         assert kernel.hash == tuned(triton.Config({"XBLOCK": 64})).hash
         assert list(tuner.configs_timings) == configs
 
-    def test_a_config_keyword_that_the_backend_has_arrives(self, npu):
-        keyword = {"enable_nd2nz_on_vector": True}
-        assert config_keyword(npu, **keyword).metadata.enable_nd2nz_on_vector is False  # dropped
-        triton_ascend_compat.enable()
-        add_kernel.cache.clear()
-        assert config_keyword(npu, **keyword).metadata.enable_nd2nz_on_vector is True
-
-    def test_what_config_itself_takes_stays_there(self, shim):
-        given = {"XBLOCK": 64}
-        config = triton.Config(given, multibuffer=False, num_warps=2, unit_flag=None)
-        assert config.kwargs is given
-        assert config.multibuffer is False
-
-    def test_the_callers_dict_is_not_changed(self, shim):
-        given = {"XBLOCK": 64}
-        config = triton.Config(given, enable_nd2nz_on_vector=True)
-        assert given == {"XBLOCK": 64}
-        assert config.kwargs == {"XBLOCK": 64, "enable_nd2nz_on_vector": True}
-
-    def test_a_keyword_that_nobody_knows_is_said_to_be_dropped(self, shim):
-        with pytest.warns(AbsentOptionWarning, match="XBLOK.*kernel parameter") as caught:
-            triton.Config({}, XBLOK=64)
-        assert caught[0].filename == __file__
-
 
 class TestOnceAndForAll:
     def test_a_warning_names_key_value_kernel_and_releases(self, shim, npu):
