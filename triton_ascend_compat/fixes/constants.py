@@ -126,8 +126,8 @@ class Delivery:
         self.told = False
 
     def __call__(self) -> dict[str, Any]:
-        asked = self.concern(sys._getframe(1))
         own: dict[str, Any] = type(self.source).parse_options(self.source)
+        asked = self.concern(sys._getframe(1))
         if asked is None:
             return own
         if asked:
