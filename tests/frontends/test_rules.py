@@ -527,3 +527,22 @@ def test_launch_of_a_leaky_kernel(request):
     driver = call()
     launches = driver.launcher_cls.__call__.__globals__["LAUNCHES"]
     assert launches[-1][1].multibuffer is False
+
+
+@proves("delivered, same as asked properly")
+@pytest.mark.skipif(
+    not hasattr(triton.compiler.compiler, "get_cache_key"), reason="this Triton has no asynchronous mode"
+)
+def test_the_asynchronous_mode_keeps_candidates_apart(shim):
+    """It keys a compile before the source is asked for its options."""
+
+    def key(constants, options):
+        from triton.compiler.compiler import get_cache_key  # as the JIT imports it, when it needs it
+
+        source, backend = make_source({**REAL_ONLY, **constants}), triton.compiler.make_backend(NPU)
+        return get_cache_key(source, backend, backend.parse_options(dict(options)), env_vars={})
+
+    candidates = [{"num_warps": 2}, {"num_warps": 8}, {"num_warps": 8, "multibuffer": False}]
+    keys = [key(candidate, {}) for candidate in candidates]
+    assert keys == [key({}, candidate) for candidate in candidates]
+    assert len(set(keys)) == len(candidates)
