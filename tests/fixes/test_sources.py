@@ -14,8 +14,7 @@ import pytest
 
 triton = pytest.importorskip("triton")
 
-from triton.backends.compiler import GPUTarget  # noqa: E402
-from triton.compiler import ASTSource, compile, make_backend  # noqa: E402
+from triton.compiler import ASTSource, compile  # noqa: E402
 
 import triton_ascend_compat  # noqa: E402
 from tests.kernels import SIGNATURE, add_kernel  # noqa: E402
