@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         CompileOptionError,
         IneffectiveOptionWarning,
     )
+    from triton_ascend_compat.offline import offline as offline
     from triton_ascend_compat.state import Status
     from triton_ascend_compat.tally import Report
 
@@ -33,6 +34,7 @@ __all__ = [
     "__version__",
     "disable",
     "enable",
+    "offline",
     "report",
     "status",
 ]
@@ -102,4 +104,8 @@ def __getattr__(name: str) -> Any:
         from triton_ascend_compat.tally import Report
 
         return Report
+    if name == "offline":
+        import importlib
+
+        return importlib.import_module(f"{__name__}.offline")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -334,3 +334,25 @@ def parameter_of_constant(fn: Any, key: Any) -> str:
 #: Options that the JIT itself adds to the keywords of every launch: `debug` in all generations, the others
 #: from Triton 3.6 and 3.9 on.
 ADDED_TO_LAUNCHES = frozenset({"debug", "instrumentation_mode", "fpsan_homomorphic_casts"})
+
+
+def divisible_parameters(source: Any) -> list[str]:
+    """The parameters of a source's kernel that it takes to be divisible by 16. The source has an
+    AttrsDescriptor up to Triton 3.2, from 3.3 on a dict from the path of a parameter to its attributes."""
+    attrs = source.attrs
+    if isinstance(attrs, Mapping):
+        divisible = [path[0] for path, given in attrs.items() if ["tt.divisibility", 16] in map(list, given)]
+    else:
+        divisible = getattr(attrs, "arg_properties", {}).get("tt.divisibility", ())
+    return [source.fn.arg_names[index] for index in divisible]
+
+
+def accepted_chips() -> list[str]:
+    """The names that triton-ascend accepts as TRITON_ASCEND_ARCH; empty where it has no list. The list is a
+    constant inside the function that reads the variable."""
+    try:
+        from triton.backends.ascend.utils import get_ascend_arch_from_env as reader
+    except ImportError:
+        return []
+    constants = [constant for constant in reader.__code__.co_consts if isinstance(constant, tuple)]
+    return [name for names in constants for name in names if str(name).startswith("Ascend")]
