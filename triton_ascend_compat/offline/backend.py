@@ -41,6 +41,8 @@ def backend_class() -> type[Any]:
         NoAscendBackend: Triton cannot be imported, or has no such backend.
     """
     try:
+        import triton  # noqa: F401
+
         found = generations.npu_backend_class()
     except Exception as error:
         raise NoAscendBackend(f"triton cannot be imported here: {error}") from error
@@ -99,9 +101,9 @@ def hook_namespace(
     owner = Namespace(namespace)
     hooks = []
     if "NPUUtils" in namespace:
-        hooks.append(Hook(owner, "NPUUtils", lambda _: _make_npu_utils(chip)))
+        hooks.append(Hook(owner, "NPUUtils", lambda _: _make_npu_utils(chip)).put())
     if namespace.get("subprocess") is subprocess:
-        hooks.append(Hook(owner, "subprocess", lambda _: _ObservedSubprocess(tool_ended)))
+        hooks.append(Hook(owner, "subprocess", lambda _: _ObservedSubprocess(tool_ended)).put())
     return hooks
 
 
