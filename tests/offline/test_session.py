@@ -182,6 +182,6 @@ def test_the_metadata_says_that_it_is_offline() -> None:
 
 def test_without_a_backend_for_npu_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("triton.backends.backends", {})
+        patch.setattr("triton.compiler.compiler.backends", {})
         with pytest.raises(NoAscendBackend, match="install triton-ascend"), offline():
             pass
