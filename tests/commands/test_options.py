@@ -73,6 +73,18 @@ class TestOptions:
             "--all"
         ).keys()
 
+    def test_each_says_its_kind_and_what_the_backend_sets_itself(self):
+        names = ("vf_merge_level", "disable_fma", "enable_sync_block_lock", "arch", "waves_per_eu")
+        listed = rows(*names)
+        assert [listed[name]["kind"] for name in names] == ["tuning", "semantic", "semantic", "target", None]
+        assert [name for name in names if listed[name]["needed"]] == ["enable_sync_block_lock"]
+        assert listed["disable_fma"]["meaning"]
+        assert listed["disable_fma"]["default"] == "False"  # of the releases that have it
+        table = run("options", *names).splitlines()
+        told = {line.split()[0]: line.split()[1:] for line in table if line.startswith(names)}
+        assert [told[name][0] for name in names] == ["tuning", "semantic", "needed", "target", "-"]
+        assert "--cdefgh[i][j]" in told["arch"]
+
     def test_a_retired_and_a_renamed_one(self):
         with backend_shape("late-2026", forgets_old_names=True):
             listed = rows("force_simt_only", "inter_cache_num")

@@ -45,21 +45,26 @@ def _names(known: Policy, everything: bool) -> set[str]:
     if not everything:
         return accepted
     old = {rename.old for rename in known.renames}
-    return accepted | old | known.known.keys() | known.foreign.keys()
+    return accepted | installed.internal | old | known.known.keys() | known.foreign.keys()
 
 
 def _row(name: str, known: Policy) -> dict[str, Any]:
     facts = known.known.get(name)
     installed = known.installed
+    default = repr(installed.defaults[name]) if name in installed.defaults else None
     # None fits every type: the decision is about the name.
     fate = plan.judge(name, None, Where.CONSTANTS, known)
     return {
         "name": name,
         "installed": name in installed.types,
+        "kind": facts.kind if facts else None,
+        "meaning": facts.meaning if facts else "",
+        "needed": facts.needed if facts else False,
         "type": installed.types.get(name, facts.type if facts else None),
-        "default": repr(installed.defaults[name]) if name in installed.defaults else None,
+        "default": facts.default if default is None and facts else default,
         "releases": list(facts.releases) if facts else [],
         "retired": list(facts.ignored) if facts else [],
+        "internal": list(facts.internal) if facts else [],
         "misplaced": {
             "outcome": fate.outcome.value,
             "as": fate.option if fate.option != name and fate.outcome is Outcome.DELIVERED else None,
@@ -76,10 +81,11 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
     letters = dict(zip(catalogue.releases(), ascii_lowercase))
     click.echo(generations.installed_release())
     click.echo(f"releases: {', '.join(f'{letter} {release}' for release, letter in letters.items())}")
-    click.echo("          (in parentheses: accepts the name and drops it)\n")
+    click.echo("          (in parentheses: accepts the name and drops it; in brackets: sets it itself)")
+    click.echo("kind:     semantic: changes what a kernel means; needed: a kernel can be wrong without it\n")
     table = Table(box=None, pad_edge=False)
     table.add_column("name", overflow="fold", max_width=34)  # longer ones are few; 80 columns are many
-    for heading in ("type", "default", "releases", "misplaced"):
+    for heading in ("kind", "type", "default", "releases", "misplaced"):
         table.add_column(heading, overflow="fold", no_wrap=heading == "releases")
     for row in rows:
         goes = row["misplaced"]
@@ -91,6 +97,7 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
         releases = "".join(_mark(release, letter, row) for release, letter in letters.items())
         cells = (
             row["name"],
+            "needed" if row["needed"] else row["kind"] or "-",
             (row["type"] or "-").replace("typing.", ""),
             row["default"] or "-",
             releases,
@@ -104,4 +111,6 @@ def _mark(release: str, letter: str, row: dict[str, Any]) -> str:
     """The column of one release: its letter where it has the option."""
     if release in row["retired"]:
         return f"({letter})"
+    if release in row["internal"]:
+        return f"[{letter}]"
     return letter if release in row["releases"] else "-"
