@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from triton_ascend_compat import catalog, plan, settings
-from triton_ascend_compat.catalog import ForeignOption, Rename
+from triton_ascend_compat import plan, settings
+from triton_ascend_compat.decision import catalogue
+from triton_ascend_compat.decision.catalogue import ForeignOption, Rename
 from triton_ascend_compat.events import Outcome
 from triton_ascend_compat.plan import InstalledOptions
 
@@ -118,7 +119,7 @@ class TestForeign:
 class TestData:
     def test_no_foreign_name_is_an_option_of_a_current_release(self):
         """What a triton-ascend release has is foreign only where Triton dropped it."""
-        shared = catalog.foreign_options().keys() & catalog.known_options().keys()
+        shared = catalogue.foreign_options().keys() & catalogue.known_options().keys()
         assert shared == {
             "num_buffers_warp_spec",
             "num_consumer_groups",
@@ -127,15 +128,15 @@ class TestData:
         }
 
     def test_renames_lead_to_known_options(self):
-        for rename in catalog.renames():
-            assert rename.new in catalog.known_options(), rename
+        for rename in catalogue.renames():
+            assert rename.new in catalogue.known_options(), rename
             assert rename.old != rename.new
 
     def test_a_users_file_extends_the_list(self, tmp_path, monkeypatch):
         file = tmp_path / "foreign.json"
         file.write_text(json.dumps({"my_option": "our fork", "kpack": "our fork"}))
         monkeypatch.setenv(settings.FOREIGN_VARIABLE, str(file))
-        options = catalog.foreign_options()
+        options = catalogue.foreign_options()
         assert (options["my_option"].owner, options["kpack"].owner) == ("our fork", "our fork")
         assert "waves_per_eu" in options
 
@@ -150,7 +151,7 @@ class TestData:
             file.write_text(text)
         monkeypatch.setenv(settings.FOREIGN_VARIABLE, str(file))
         for _ in range(2):
-            assert "waves_per_eu" in catalog.foreign_options()
+            assert "waves_per_eu" in catalogue.foreign_options()
         (line,) = [record.getMessage() for record in caplog.records]
         assert "\n" not in line
         assert told in line

@@ -39,6 +39,11 @@ def foreign_file() -> str:
     return os.environ.get(FOREIGN_VARIABLE, "").strip()
 
 
+def logs_debug() -> bool:
+    """Whether anybody reads lines of level debug. Asked for every key: that costs less than making a line."""
+    return logger().isEnabledFor(logging.DEBUG)
+
+
 @functools.cache
 def _is_yes(variable: str, value: str) -> bool:
     """Cached, and so warns once of a value that is neither yes nor no."""

@@ -99,9 +99,9 @@ def hook_namespace(
     owner = Namespace(namespace)
     hooks = []
     if "NPUUtils" in namespace:
-        hooks.append(Hook(owner, "NPUUtils", lambda _: _make_npu_utils(chip)))
+        hooks.append(Hook(owner, "NPUUtils", lambda _: _make_npu_utils(chip)).put())
     if namespace.get("subprocess") is subprocess:
-        hooks.append(Hook(owner, "subprocess", lambda _: _ObservedSubprocess(tool_ended)))
+        hooks.append(Hook(owner, "subprocess", lambda _: _ObservedSubprocess(tool_ended)).put())
     return hooks
 
 

@@ -15,9 +15,10 @@ from collections.abc import Mapping
 from typing import Any, Callable
 
 from triton_ascend_compat import generations
-from triton_ascend_compat.events import KeyEvent, Outcome
+from triton_ascend_compat.decision.plan import Outcome
 from triton_ascend_compat.offline import failures, hivm
 from triton_ascend_compat.offline.records import CompileRecord, Overflow, StageTime, one_line
+from triton_ascend_compat.telling.events import Event
 
 #: Metadata fields that say that a kernel was compiled offline, and what the compiler noted meanwhile.
 MODE_FIELD = "ascend_offline"
@@ -37,7 +38,7 @@ class _Compile:
         self.defaults: Mapping[str, Any] = {}
         self.asked: dict[str, Any] = {}
         self.target: Any = None
-        self.keys: list[KeyEvent] = []
+        self.keys: list[Event] = []
         self.stages: list[StageTime] = []
         self.tool_seconds = 0.0
         self.notes: list[str] = []
@@ -70,30 +71,32 @@ class Recorder:
         word from the shim it was no compile: frontends also ask a source for its options by themselves."""
         compile_ = self._current()
         if compile_ is not None:
-            reasons = [event.reason for event in compile_.keys if event.outcome is not Outcome.DELIVERED]
+            reasons = [
+                event.fate.why for event in compile_.keys if event.fate.outcome is not Outcome.DELIVERED
+            ]
             if reasons:
                 self._end(error_line="; ".join(reasons), error_type="CompileOptionError")
             self._local.compile = None
         self._end_launch(None)
 
-    def _early(self) -> list[KeyEvent]:
+    def _early(self) -> list[Event]:
         """The keys that the shim has decided about in a launch, before its compile begins."""
-        early: list[KeyEvent] = self._local.__dict__.setdefault("early", [])
+        early: list[Event] = self._local.__dict__.setdefault("early", [])
         return early
 
     def _end_launch(self, error: BaseException | None) -> None:
         """Record a launch that ended before its compile began, with `error` or, unseen, in a refused key."""
         everything, session = self._early(), self._session()
-        early = [event for event in everything if error is not None or event.outcome is Outcome.REFUSED]
+        early = [event for event in everything if error is not None or event.fate.outcome is Outcome.REFUSED]
         self._local.early = [event for event in everything if event not in early]
         if not early or session is None:
             return
-        reasons = "; ".join(f"{event.key}={event.value!r}: {event.reason}" for event in early)
+        reasons = "; ".join(f"{event.fate.key}={event.fate.value!r}: {event.fate.why}" for event in early)
         nothing: dict[str, Any] = {}
         record = CompileRecord(
             *(early[0].kernel, early[0].location, session.chip, session.hivm),
-            *(nothing, nothing, {event.key: event.value for event in early}, nothing, nothing),
-            keys=tuple(early),
+            *(nothing, nothing, {event.fate.key: event.fate.value for event in early}, nothing, nothing),
+            keys=tuple(event.fate for event in early),
             error=one_line(str(error)) if error is not None else reasons,
             error_type=type(error).__name__ if error is not None else "KeyError",
             detail=str(error) if error is not None else reasons,
@@ -215,7 +218,7 @@ class Recorder:
             compile_.tool_seconds += seconds
             compile_.notes += hivm.notes_in(stderr.decode(errors="replace"))
 
-    def key_seen(self, event: KeyEvent) -> None:
+    def key_seen(self, event: Event) -> None:
         """Hear from the shim what became of a key: it says so on the thread that compiles, inside the compile
         or, in a launch, before it."""
         compile_ = self._current()
@@ -277,7 +280,7 @@ class Recorder:
             asked={key: plain(value) for key, value in compile_.asked.items()},
             delivered=delivered,
             config={**constexprs, **off_default},
-            keys=tuple(compile_.keys),
+            keys=tuple(event.fate for event in compile_.keys),
             stages=tuple(compile_.stages),
             milliseconds=(time.perf_counter() - compile_.started) * 1e3,
             tool_milliseconds=compile_.tool_seconds * 1e3,

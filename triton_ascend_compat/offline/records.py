@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from triton_ascend_compat.events import KeyEvent, Outcome
+from triton_ascend_compat.decision.plan import Fate, Outcome, Where
 
 _PLAIN = (str, int, float, bool, type(None))
 
@@ -85,7 +85,7 @@ class CompileRecord:
     asked: Mapping[str, Any]
     delivered: Mapping[str, Any]
     config: Mapping[str, Any]
-    keys: tuple[KeyEvent, ...] = ()
+    keys: tuple[Fate, ...] = ()
     stages: tuple[StageTime, ...] = ()
     milliseconds: float = 0.0
     tool_milliseconds: float = 0.0
@@ -119,7 +119,7 @@ class CompileRecord:
         ended = self.stages if self.ok else self.stages[:-1]
         return ended[-1].name if ended else "-"
 
-    def keys_that_were(self, outcome: Outcome) -> tuple[KeyEvent, ...]:
+    def keys_that_were(self, outcome: Outcome) -> tuple[Fate, ...]:
         """The keys with this outcome."""
         return tuple(event for event in self.keys if event.outcome is outcome)
 
@@ -132,7 +132,10 @@ class CompileRecord:
     def from_dict(cls, data: Mapping[str, Any]) -> CompileRecord:
         """The inverse of `as_dict`, but for what had to become a `repr`."""
         values = dict(data)
-        values["keys"] = tuple(KeyEvent(**{**k, "outcome": Outcome(k["outcome"])}) for k in values["keys"])
+        values["keys"] = tuple(
+            Fate(**{**k, "outcome": Outcome(k["outcome"]), "where": Where(k["where"])})
+            for k in values["keys"]
+        )
         values["stages"] = tuple(StageTime(**stage) for stage in values["stages"])
         values["overflow"] = Overflow(**values["overflow"]) if values["overflow"] else None
         values["notes"] = tuple(values["notes"])
@@ -140,8 +143,10 @@ class CompileRecord:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Outcome):
+    if isinstance(value, (Outcome, Where)):
         return value.value
+    if isinstance(value, Fate):
+        return _plain(value._asdict())
     if isinstance(value, _PLAIN):
         return value
     if isinstance(value, Mapping):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Callable
 
-from triton_ascend_compat import events, generations
+from triton_ascend_compat import generations
 from triton_ascend_compat.offline import backend as _backend
 from triton_ascend_compat.offline import fits, hivm
 from triton_ascend_compat.offline.chips import DEFAULT_CHIP, check_chip
@@ -22,6 +22,7 @@ from triton_ascend_compat.offline.recorder import Recorder
 from triton_ascend_compat.offline.records import CompileRecord
 from triton_ascend_compat.offline.tuner import TunerKeeper
 from triton_ascend_compat.shim import Hook
+from triton_ascend_compat.telling import events
 
 #: Numbers that no real device has: the JIT keeps kernels in memory by device, and those of one session must
 #: be found neither by a device nor by another session.
@@ -260,7 +261,7 @@ def _install(cls: type[Any]) -> None:
     with contextlib.ExitStack() as undo:
 
         def hook(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-            undo.callback(Hook(owner, name, make).undo)
+            undo.callback(Hook(owner, name, make).put().undo)
 
         hook(cls, "hash", _wrap_hash)
         hook(cls, "add_stages", _wrap_add_stages)
