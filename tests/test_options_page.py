@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("triton")
 
-from tests import test_launch_path as launches
+from tests.fixes import test_launch as launches
 from triton_ascend_compat import fixes, settings
 from triton_ascend_compat.decision import catalogue
 from triton_ascend_compat.errors import AbsentOptionWarning

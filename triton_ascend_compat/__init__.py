@@ -6,16 +6,16 @@ out and delivered as options, so that the compile no longer dies with
 
 The house, from the door down; imports go down only:
 
-    __init__, commands/, pytest_plugin    what people call
-    checking/  patching/  offline/        CI without an NPU; patched installs; compiling without CANN
-    state                                 what a leaked option meets now, and why
-    installer                             puts wrappers on Triton and takes them off
-    fixes/                                one module a fix: its wrappers, and why it is there
-    telling/                              errors, warnings, events, counts
-    decision/                             `plan.decide`: what becomes of a key; policy, catalogue
-    shim  frames  errors  settings        what the wrappers share, and whoever calls them
-    generations                           all that differs between Tritons
-    startup/                              the start-up files and the import hook
+    __init__, cli, commands/, pytest_plugin   what people call
+    checking/, patching/, offline/            CI without an NPU; patched installs; compiling without CANN
+    state                                     what a leaked option meets now, and why
+    installer                                 puts wrappers on Triton and takes them off
+    fixes/                                    one module a fix: its wrappers, and why it is there
+    telling/                                  errors, warnings, events, counts
+    decision/                                 `plan.decide`: what becomes of a key; policy, catalogue
+    shim, frames, settings, installation      what wrappers share, whoever calls them, whose files there are
+    generations                               all that differs between Tritons
+    startup/, errors                          the start-up files and the import hook; what is raised
 """
 
 from __future__ import annotations

@@ -27,10 +27,11 @@ def target_and_options(frame: FrameType | None) -> tuple[Any, Mapping[str, Any]]
         if frame is None:
             break
         local_names = frame.f_locals
-        for target in (getattr(local_names.get("backend"), "target", None), local_names.get("target")):
-            if isinstance(getattr(target, "backend", None), str) and hasattr(target, "arch"):
-                options = local_names.get("options")
-                return target, options if isinstance(options, Mapping) else {}
+        if "backend" in local_names or "target" in local_names:
+            for target in (getattr(local_names.get("backend"), "target", None), local_names.get("target")):
+                if isinstance(getattr(target, "backend", None), str) and hasattr(target, "arch"):
+                    options = local_names.get("options")
+                    return target, options if isinstance(options, Mapping) else {}
         frame = frame.f_back
     return None, {}
 

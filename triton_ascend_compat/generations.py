@@ -68,6 +68,11 @@ def live_source_class() -> Any:
     return getattr(sys.modules.get(COMPILER), "ASTSource", None)
 
 
+def is_imported() -> bool:
+    """Whether Triton is imported, of whichever shape, and its import has come to its end."""
+    return "triton" in sys.modules and not any(map(import_hook.is_importing, ("triton", COMPILER)))
+
+
 def detect() -> Generation:
     """The generation of the Triton that is imported.
 
@@ -87,7 +92,8 @@ def detect() -> Generation:
 
 
 class ProbeKernel:
-    """Stands in for a JITFunction: `ASTSource` reads nothing else of it before it compiles.
+    """Stands in for a JITFunction: `ASTSource` reads nothing else of it before it compiles, and the offline
+    mode, which sees every source, no more than its parameters.
 
     Args:
         plain: whether wrappers of ours let it pass, so that it shows what is below them.
@@ -95,6 +101,7 @@ class ProbeKernel:
 
     __name__ = "probe"
     arg_names = ("x",)
+    params = ()
     cache_key = "probe"
 
     def __init__(self, plain: bool) -> None:
@@ -175,15 +182,19 @@ def _any_target(target_class: Any) -> Any:
     return target_class(NPU, _ANY_ARCH, 0)
 
 
+def backend_registry() -> tuple[Any, ...]:
+    """The backends among which `triton.compile` looks for the one that supports a target."""
+    return tuple(getattr(sys.modules.get(COMPILER), "backends", {}).values())
+
+
 def npu_backend_class() -> type | None:
     """The class of the backend that compiles for target npu; None where there is none.
 
     Asked from the registry that `triton.compile` looks into: triton-ascend 3.2.0 loads its backend module
     twice, and the copy that `triton.backends.ascend.compiler` names is never used; a reload makes more.
     """
-    compiler = sys.modules.get(COMPILER)
-    target_class = getattr(compiler, "GPUTarget", None)
-    for backend in tuple(getattr(compiler, "backends", {}).values()):
+    target_class = getattr(sys.modules.get(COMPILER), "GPUTarget", None)
+    for backend in backend_registry():
         try:
             if backend.compiler.supports_target(_any_target(target_class)):
                 return backend.compiler  # type: ignore[no-any-return]
@@ -228,11 +239,6 @@ def backend_namespace(backend_class: Any) -> dict[str, Any]:
         if found.get("__name__") == backend_class.__module__:
             break
     return found
-
-
-def unrecognised_keyword(key: str) -> str:
-    """What Triton says about a keyword argument of a launch that is neither parameter nor option."""
-    return f"Keyword argument {key} was specified but unrecognised"
 
 
 def config_class() -> Any:

@@ -19,7 +19,10 @@ REPAIR = "uninstall both, then install triton-ascend again, last"
 @functools.cache
 def whose_files() -> str | None:
     """A sentence about the files of `triton` where both distributions are installed, else None."""
-    ascend, upstream = _python_files(_ASCEND), _python_files(_UPSTREAM)
+    try:
+        ascend, upstream = _python_files(_ASCEND), _python_files(_UPSTREAM)
+    except Exception:  # records of installations can be damaged in every way
+        return None
     if not ascend or not upstream:
         return None
     both = " and ".join(f"{name} {importlib.metadata.version(name)}" for name in (_ASCEND, _UPSTREAM))

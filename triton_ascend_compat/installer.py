@@ -113,7 +113,7 @@ def _wrappings(fix: Fix, generation: Generation, off: dict[str, str]) -> list[Wr
         if reason:
             off[fix.name] = f"not needed: {reason}"
             return []
-        return [*fix.wrappings(generation), *fix.late_wrappings()]
+        return fix.wrappings(generation)
     except Exception as error:
         if fix is FIXES[0]:
             raise
@@ -144,7 +144,7 @@ def _put_all(parts: Iterable[tuple[Fix, list[Wrapping]]], off: dict[str, str]) -
 def _put(wrapping: Wrapping) -> None:
     """Wrap an attribute unless a wrapper of ours for it is in force, perhaps under somebody else's."""
     owner, name, make = wrapping
-    mine = [hook for hook in _ledger if hook.owner is owner and hook.name == name and hook.serves(make)]
+    mine = [hook for hook in _ledger if (hook.owner, hook.name, hook.make) == wrapping]
     if not any(hook.in_force for hook in mine):
         for hook in mine:  # somebody has put back what was there before us
             _ledger.remove(hook)
@@ -155,7 +155,9 @@ def _put(wrapping: Wrapping) -> None:
 
 def wrap_late() -> None:
     """Wrap what Triton has imported only now."""
-    wrappings = [w for fix in FIXES if fix.name in shim.switch.fixes for w in fix.late_wrappings()]
+    switch = shim.switch
+    late = [fix for fix in FIXES if fix.awaits and fix.name in switch.fixes]
+    wrappings = [wrapping for fix in late for wrapping in fix.wrappings(switch.generation)]
     with _lock:
         for wrapping in wrappings:
             _put(wrapping)
@@ -196,4 +198,4 @@ def is_imported() -> bool:
     `import triton` (3.2.0 deadlocks where one thread does that and another imports a submodule)."""
     if "triton" in sys.modules and generations.live_source_class() is None:
         import triton  # noqa: F401
-    return generations.live_source_class() is not None
+    return generations.live_source_class() is not None or generations.is_imported()

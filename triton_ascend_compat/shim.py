@@ -21,13 +21,13 @@ class Switch:
     """What is switched on; never changed, only replaced by another, so that a wrapper, a thread or a forked
     child sees the old one or the new one.
 
-    Attributes:
+    Args:
+        asked: True where it was switched on, False where it was switched off, None where nobody has asked.
         fixes: the names of the fixes that act.
         strict: whether an option that is absent here is an error rather than a warning.
         without: the fixes and data that were switched off, and by what.
         off: why each fix that does not act does not.
         generation: the shape of the Triton that is wrapped; None where none is.
-        asked: True where it was switched on, False where it was switched off, None where nobody has asked.
     """
 
     def __init__(
@@ -39,21 +39,22 @@ class Switch:
         off: Mapping[str, str] | None = None,
         generation: Generation | None = None,
     ) -> None:
-        self.asked = asked
-        self.fixes = fixes
-        self.strict = strict
-        self.without = without or {}
-        self.off = off or {}
+        self.asked, self.fixes, self.strict = asked, fixes, strict
+        self.without, self.off = without or {}, off or {}
         self.generation: Any = generation
+        self._asked_of: tuple[Any, ...] = ()
+        self._npu: type | None = None
         self._policies: dict[type, Policy | None] = {}
 
     def policy(self, backend_class: type | None = None) -> Policy | None:
         """What a decision is made by, for the backend of this class (None: the installed npu backend);
         None where there is none, or it tells no options."""
-        backend_class = backend_class or generations.npu_backend_class()
         if backend_class is None:
-            return None
-        if backend_class not in self._policies:
+            registry = generations.backend_registry()
+            if registry != self._asked_of:  # nearly always the same objects, which costs nothing to see
+                self._asked_of, self._npu = registry, generations.npu_backend_class()
+            backend_class = self._npu
+        if backend_class is not None and backend_class not in self._policies:
             from triton_ascend_compat.decision import policy
 
             self._policies[backend_class] = policy.make(
@@ -65,7 +66,7 @@ class Switch:
                 config_drops_unknown=generations.config_drops_unknown(),
                 release=generations.installed_release(),
             )
-        return self._policies[backend_class]
+        return self._policies[backend_class] if backend_class is not None else None
 
 
 #: The switch of this process.
@@ -96,17 +97,11 @@ _MISSING = object()
 
 
 class Hook:
-    """One attribute of a class, a module or an instance that is to be replaced. It may be written down before
-    it is `put`, and undone whatever happened in between.
-
-    Attributes:
-        owner: whose attribute it is.
-        name: the attribute's name.
-    """
+    """One attribute of a class, a module or an instance that is to be replaced by `make(original)`. It may be
+    written down before it is `put`, and undone whatever happened in between."""
 
     def __init__(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-        """Prepare to replace `owner.name` by `make(original)`."""
-        self.owner, self.name, self._make = owner, name, make
+        self.owner, self.name, self.make = owner, name, make
         self._own = vars(owner).get(name, _MISSING)
         self._installed = make(getattr(owner, name, None))
 
@@ -114,10 +109,6 @@ class Hook:
         """Replace the attribute."""
         setattr(self.owner, self.name, self._installed)
         return self
-
-    def serves(self, make: Callable[[Any], Any]) -> bool:
-        """Whether it replaces the attribute by what `make` makes."""
-        return self._make == make
 
     @property
     def label(self) -> str:
@@ -146,17 +137,16 @@ def _holds(outer: Any, inner: Any) -> bool:
     closure, its attributes), but not in the globals of its module, which hold everything."""
     seen: set[int] = set()
     layer = [outer]
-    for _ in range(24):  # a wrapper takes three steps: a closure, its cell, the function in it
+    while layer and len(seen) < 2000:
         if any(each is inner for each in layer):
             return True
-        found = [
+        seen.update(map(id, layer))
+        layer = [
             each
             for holder in layer
             for each in gc.get_referents(holder)
-            if each is not getattr(holder, "__globals__", None) and not isinstance(each, (type, str, int))
+            if each is not getattr(holder, "__globals__", None)
+            and id(each) not in seen
+            and not isinstance(each, (type, type(gc), str, int))
         ]
-        layer = [each for each in found if id(each) not in seen and type(each).__name__ != "module"]
-        seen.update(map(id, layer))
-        if not layer or len(seen) > 2000:
-            break
     return False

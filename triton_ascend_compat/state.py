@@ -8,25 +8,14 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from triton_ascend_compat import generations, installer, shim
-from triton_ascend_compat.errors import CompatError
+from triton_ascend_compat import generations, installation, installer, shim
 from triton_ascend_compat.fixes import DATA, FIXES
 from triton_ascend_compat.startup import VARIABLE, progress
 
 
 @dataclass(frozen=True)
 class FixStatus:
-    """One fix and whether it acts.
-
-    Attributes:
-        name: by which TRITON_ASCEND_COMPAT_DISABLE and `enable(without=…)` switch it off.
-        on: whether it acts.
-        off_because: why it does not; None where it does.
-        why: what goes wrong without it.
-        how: what it does about that.
-        upstream: where the cause stands.
-        until: when it can go.
-    """
+    """One fix: its `name`, whether it is `on`, why not, and the texts of its module (`fixes/NAME.py`)."""
 
     name: str
     on: bool
@@ -52,8 +41,7 @@ class Status:
         files: whose files these are, where several distributions brought some.
         generation: the shape of its front end, or what was expected of it instead.
         backend: the class that compiles for target npu; None where there is none.
-        options: how many compile options that backend accepts from a caller.
-        retired: how many names it accepts and drops.
+        options, retired: how many compile options it accepts from a caller; how many names it drops.
         wrapped: the attributes that are wrapped.
         plugin: the value of TRITON_PLUGIN; None where it is unset.
         startup: how far the start-up path of this process got, in one sentence.
@@ -109,20 +97,19 @@ def current() -> Status:
     source_class = generations.live_source_class()
     shape = backend = installed = by = None
     needed = True
-    if source_class is not None:
+    if source_class is not None or generations.is_imported():
         try:
             generation = generations.detect()
             shape, needed = generation.label, not generation.delivers_itself
-        except CompatError as error:
-            shape = str(error)
+        except Exception as error:  # a CompatError, or what nobody foresaw
+            shape = " ".join(str(error).split())
+    if source_class is not None:
         if generations.delivers(source_class, generations.ProbeKernel(plain=False)):
             acts = "constants" in switch.fixes and needed
             by = "triton_ascend_compat" if acts else "Triton itself"
         backend = generations.npu_backend_class()
         installed = _installed(backend)
     triton = sys.modules.get("triton")
-    from triton_ascend_compat import installation
-
     return Status(
         active=by is not None,
         by=by,
@@ -157,12 +144,10 @@ def _fixes() -> tuple[FixStatus, ...]:
     switch = shim.switch
     rows = []
     for fix in FIXES:
-        why_off = (
-            None if fix.name in switch.fixes else switch.off.get(fix.name) or switch.without.get(fix.name)
-        )
-        why_off = why_off or (None if fix.name in switch.fixes else "the shim is not switched on")
+        on = fix.name in switch.fixes
+        why_off = switch.off.get(fix.name) or switch.without.get(fix.name) or "the shim is not switched on"
         texts = [fix.tell(what) for what in ("WHY", "HOW", "UPSTREAM", "UNTIL")]
-        rows.append(FixStatus(fix.name, why_off is None, why_off, *texts))
+        rows.append(FixStatus(fix.name, on, None if on else why_off, *texts))
     return tuple(rows)
 
 
@@ -175,7 +160,7 @@ def _reason(
         return "not needed: this Triton delivers leaked options itself"
     if by is not None:
         return f"switched on; {shape}"
-    if "triton" in sys.modules and generations.live_source_class() is None:
+    if "triton" in sys.modules and shape is None:
         return "Triton is being imported; ask again when that has ended"
     if switch.asked is False:
         left = installer.wrapped()
@@ -183,7 +168,7 @@ def _reason(
         return f"switched off{told}; enable() switches it on"
     if switch.asked is None:
         return startup.reason
-    if generations.live_source_class() is None:
+    if "triton" not in sys.modules:
         return "switched on; it takes effect when Triton is imported"
     if "constants" in switch.without:
         others = [fix.name for fix in FIXES if fix.name in switch.fixes]

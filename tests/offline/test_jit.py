@@ -11,10 +11,10 @@ from triton.runtime.driver import driver
 
 import triton_ascend_compat
 from tests.offline.kernels import add, broken, tuned, wide_only
-from triton_ascend_compat import reporting
+from triton_ascend_compat.decision.plan import Outcome
 from triton_ascend_compat.errors import AbsentOptionWarning
-from triton_ascend_compat.events import Outcome
 from triton_ascend_compat.offline import CHIPS, Pointer, offline
+from triton_ascend_compat.telling import tell
 
 POINTERS = [Pointer("fp32")] * 3
 
@@ -142,7 +142,7 @@ def test_the_jit_names_the_options_that_were_asked_for() -> None:
 
 @pytest.mark.parametrize("enabled_first", [True, False])
 def test_what_the_shim_does_to_a_launch_is_recorded(enabled_first: bool) -> None:
-    reporting.forget_warnings()
+    tell.forget_warnings()
     with contextlib.ExitStack() as stack:
         if enabled_first:
             triton_ascend_compat.enable()

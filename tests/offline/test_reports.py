@@ -9,11 +9,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from triton_ascend_compat.events import KeyEvent
-from triton_ascend_compat.events import Outcome as KeyOutcome
+from triton_ascend_compat.decision.plan import Fate, Where
+from triton_ascend_compat.decision.plan import Outcome as KeyOutcome
 from triton_ascend_compat.offline import reports
 from triton_ascend_compat.offline.checking import Job, Outcome, Target
 from triton_ascend_compat.offline.records import CompileRecord, Overflow, StageTime
+from triton_ascend_compat.telling.events import Event
 
 
 def record(**changes: Any) -> CompileRecord:
@@ -45,7 +46,7 @@ OVERFLOWED = record(
 LEAKY = record(
     asked={"multibuffer": False, "waves_per_eu": 2},
     delivered={"multibuffer": False},
-    keys=(KeyEvent("add", "multibuffer", False, KeyOutcome.DELIVERED, "leaked"),),
+    keys=(Event("add", None, Fate("multibuffer", False, Where.CONSTANTS, KeyOutcome.DELIVERED, "leaked")),),
 )
 RETRIED = record(notes=("UB overflow: compiled again with enable-auto-multi-buffer=false",))
 JOB = Job(Target("script", "bench.py", ("--small", "two words")), "Ascend910B2")

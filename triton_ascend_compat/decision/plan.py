@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 class Outcome(str, Enum):
     """What became of one key."""
 
+    __hash__ = str.__hash__  # as below
+
     DELIVERED = "delivered"
     """It arrives in the options that the backend parses."""
     IGNORED = "ignored"
@@ -31,6 +33,8 @@ class Outcome(str, Enum):
 
 class Where(str, Enum):
     """Where a key stood; `str()` of it is for messages."""
+
+    __hash__ = str.__hash__  # Enum's own is slower than all else on the way of an event
 
     CONSTANTS = "constants"
     LAUNCH = "launch"
@@ -100,7 +104,7 @@ class Fate(NamedTuple):
 
 class Plan(NamedTuple):
     """`kept`: what stays, in the order it came. `options`: what is delivered. `fates`: one for each key that
-    does not belong where it stood, in the order they came."""
+    does not stay, in the order they came."""
 
     kept: dict[Any, Any]
     options: dict[str, Any]
@@ -130,10 +134,11 @@ def decide(asked: Mapping[Any, Any], parameters: Collection[str], where: Where, 
             kept[key] = value
             continue
         fate = judge(key, plain_value(value), where, policy, parameters)
-        if fate.outcome is Outcome.DELIVERED and fate.arrives is not None:
-            fate = _settle(fate, fates, options, asked if belong else {})
         if fate.outcome is Outcome.UNTOUCHED:
             kept[key] = value
+            continue
+        if fate.arrives is not None:
+            fate = _settle(fate, fates, options, asked if belong else {})
         fates.append(fate)
     return Plan(kept, options, tuple(fates))
 
@@ -176,11 +181,11 @@ def judge(key: str, value: Any, where: Where, policy: Policy, parameters: Collec
     if kind is Kind.PASSED_ON:
         return Fate(key, value, where, Outcome.DELIVERED, about.why, (key, value), quiet, option=key)
     if kind is Kind.INSTALLED:
-        return _deliver(key, value, where, about, value, quiet, policy)
+        return _deliver(key, value, where, about, (key, value), quiet, policy)
     if kind is Kind.RENAMED:
-        arriving, found = about.translate(value)
-        if found:
-            return _deliver(key, value, where, about, arriving, quiet, policy)
+        arrives = about.translate(value)
+        if arrives is not None:
+            return _deliver(key, value, where, about, arrives, quiet, policy)
         if quiet:
             why = f"{about.why}, where it asks for nothing"
             return Fate(key, value, where, Outcome.DELIVERED, why, None, True, option=about.option)
@@ -192,10 +197,16 @@ def judge(key: str, value: Any, where: Where, policy: Policy, parameters: Collec
 
 
 def _deliver(
-    key: str, value: Any, where: Where, about: About, arriving: Any, quiet: bool, policy: Policy
+    key: str,
+    value: Any,
+    where: Where,
+    about: About,
+    arrives: tuple[str, Any],
+    quiet: bool,
+    policy: Policy,
 ) -> Fate:
-    """Deliver `key` as `about.option`, unless that option's type excludes the value."""
-    name = about.option
+    """Deliver `key` as the option `arrives`, unless that option's type excludes the value."""
+    name, arriving = arrives
     expected = policy.installed.types[name]
     # What belongs into a launch, or joins one from a Config, is Triton's own to check.
     checks = where is Where.CONSTANTS or about.kind is Kind.RENAMED
@@ -203,7 +214,7 @@ def _deliver(
         why = f"compile option {name!r} takes {expected}, not {arriving!r} ({type(arriving).__name__})"
         why = why if name == key else f"{key}: {why}"
         return Fate(key, value, where, Outcome.REFUSED, why, option=name)
-    return Fate(key, value, where, Outcome.DELIVERED, about.why, (name, arriving), quiet, option=name)
+    return Fate(key, value, where, Outcome.DELIVERED, about.why, arrives, quiet, option=name)
 
 
 def _leave_out(key: str, value: Any, where: Where, about: About, quiet: bool, policy: Policy) -> Fate:
@@ -220,7 +231,7 @@ def _leave_out(key: str, value: Any, where: Where, about: About, quiet: bool, po
         return Fate(key, value, where, Outcome.DELIVERED, f"{about.why}; the launch refuses it", (key, value))
     if refusal:
         return Fate(key, value, where, Outcome.REFUSED, refusal, option=about.option)
-    why = about.why + (f"; it {about.meaning}" if about.meaning and not quiet else "")
+    why = about.why + (f"; it decides {about.meaning}" if about.meaning and not quiet else "")
     return Fate(
         key, value, where, Outcome.IGNORED, why, None, quiet, bool(about.meaning), option=about.option
     )

@@ -60,9 +60,9 @@ class About:
         kind: what it is, to the installed backend.
         why: that in one sentence.
         option: the option's name: in the installed backend, or else its newest.
-        values: where the values differ with the name, pairs of a value here and one there.
+        values: where the values differ with the name: a value here, the option's name and its value there.
         off: values that ask for nothing.
-        meaning: what it does to what a kernel computes; empty for a tuning hint.
+        meaning: what it decides of what a kernel computes; empty for a tuning hint.
         instead: what to do where a kernel can be wrong without it.
         hint: the nearest names that somebody knows.
     """
@@ -70,17 +70,17 @@ class About:
     kind: Kind
     why: str
     option: str
-    values: tuple[tuple[Any, Any], ...] = ()
+    values: tuple[tuple[Any, str, Any], ...] = ()
     off: tuple[Any, ...] = ()
     meaning: str = ""
     instead: str = ""
     hint: str = ""
 
-    def translate(self, value: Any) -> tuple[Any, bool]:
-        """The value under the present name, and whether there is one."""
+    def translate(self, value: Any) -> tuple[str, Any] | None:
+        """The present name and the value under it; None where there is none."""
         if not self.values:
-            return value, True
-        return next(((there, True) for here, there in self.values if here == value), (None, False))
+            return self.option, value
+        return next(((name, there) for here, name, there in self.values if here == value), None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,15 +157,22 @@ class Policy:
                 return About(Kind.PASSED_ON, f"the installed backend accepts this name and {does} it", key)
         if key in installed.internal:
             return About(Kind.INTERNAL, "the installed backend sets it itself, it is no caller's option", key)
+        present: list[str] = []  # more than one where values of the option have become options of their own
+        values: tuple[tuple[Any, str, Any], ...] = ()
+        off: tuple[Any, ...] = ()
         for rename in self.renames:
             if key == rename.old and rename.new in installed.types:
-                pairs, name = rename.values, rename.new
+                present.append(rename.new)
+                values += tuple((old, rename.new, new) for old, new in rename.values)
             elif key == rename.new and rename.old in installed.types:
-                pairs, name = tuple((new, old) for old, new in rename.values), rename.old
+                present.append(rename.old)
+                values += tuple((new, rename.old, old) for old, new in rename.values)
             else:
                 continue
-            off = rename.off if pairs else ()
-            return About(Kind.RENAMED, f"called {name} in the installed backend", name, pairs, off)
+            off += rename.off if rename.values else ()
+        if present:
+            why = f"called {' or '.join(present)} in the installed backend"
+            return About(Kind.RENAMED, why, present[0], values, off)
         return self._not_here(key)
 
     def _not_here(self, key: str) -> About:
@@ -178,7 +185,7 @@ class Policy:
             known = self.known[key]
             semantic = known.kind == "semantic"
             why = f"known from {known.seen_in}, not installed here"
-            meaning = (known.meaning or "changes what the kernel means") if semantic else ""
+            meaning = (known.meaning or "what the kernel means") if semantic else ""
             return About(Kind.ABSENT, why, option, (), known.off, meaning, known.instead)
         newer = sorted({rename.new for rename in self.renames if rename.old == key})
         if newer:

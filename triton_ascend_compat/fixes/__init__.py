@@ -8,7 +8,7 @@ first passes through what it wraps.
 from __future__ import annotations
 
 import importlib
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 from triton_ascend_compat import generations
 from triton_ascend_compat.fixes import constants
@@ -19,43 +19,32 @@ from triton_ascend_compat.shim import Function, deferred
 Wrapping = tuple[Any, str, Callable[[Function], Function]]
 
 
-class Fix:
+class Fix(NamedTuple):
     """One thing that the shim puts right, behind the one installer; it can be switched off by its name.
 
     Attributes:
         name: by which it is switched off, and the name of its module.
-        wrappings: what it wraps, asked when it is switched on.
+        wrappings: what it wraps; for one that `awaits` a module, as far as that has been imported.
         awaits: a module that Triton may import only when it needs it; empty where there is none.
-        late_wrappings: what it wraps once that module has been imported.
         unneeded: why it is not needed on this Triton; empty where it is.
     """
 
-    def __init__(
-        self,
-        name: str,
-        wrappings: Callable[[Generation], list[Wrapping]] = lambda _: [],
-        awaits: str = "",
-        late_wrappings: Callable[[], list[Wrapping]] = list,
-        unneeded: Callable[[], str] = str,
-    ) -> None:
-        self.name = name
-        self.wrappings = wrappings
-        self.awaits = awaits
-        self.late_wrappings = late_wrappings
-        self.unneeded = unneeded
+    name: str
+    wrappings: Callable[[Generation], list[Wrapping]]
+    awaits: str = ""
+    unneeded: Callable[[], str] = str
 
     def tell(self, what: str) -> str:
         """A text of its module: WHY, HOW, UPSTREAM or UNTIL."""
         return str(getattr(importlib.import_module(f"{__name__}.{self.name}"), what))
 
 
-def _source(generation: Generation) -> list[Wrapping]:
-    keys = [(module, name, constants.wrap_async_key) for module, name in generations.async_key_bindings()]
-    return [(generation.source_class, "__init__", constants.wrap_init), *keys]
-
-
-def _code_generator() -> list[Wrapping]:
-    return [(module, name, constants.wrap_ast_to_ttir) for module, name in generations.ast_to_ttir_bindings()]
+def _constants(generation: Generation) -> list[Wrapping]:
+    return [
+        (generation.source_class, "__init__", constants.wrap_init),
+        *((owner, name, constants.wrap_async_key) for owner, name in generations.async_key_bindings()),
+        *((owner, name, constants.wrap_ast_to_ttir) for owner, name in generations.ast_to_ttir_bindings()),
+    ]
 
 
 def _later(owner: Any, name: str, fix: str, function: str) -> Wrapping:
@@ -66,21 +55,21 @@ def _launch(_: Generation) -> list[Wrapping]:
     return [_later(generations.npu_backend_class(), "parse_options", "launch", "wrap_parse_options")]
 
 
+def _config(_: Generation) -> list[Wrapping]:
+    return [_later(generations.config_class(), "__init__", "config", "wrap_init")]
+
+
+def _interpreter(_: Generation) -> list[Wrapping]:
+    executor = generations.grid_executor()
+    return [_later(executor, "__call__", "interpreter", "wrap_call")] if executor is not None else []
+
+
 def _folding(_: Generation) -> list[Wrapping]:
     backend_class = generations.npu_backend_class()
     return [
         _later(backend_class, "hash", "folding", "wrap_hash"),
         _later(backend_class, "parse_options", "folding", "wrap_parse_options"),
     ]
-
-
-def _config(_: Generation) -> list[Wrapping]:
-    return [_later(generations.config_class(), "__init__", "config", "wrap_init")]
-
-
-def _interpreter() -> list[Wrapping]:
-    executor = generations.grid_executor()
-    return [_later(executor, "__call__", "interpreter", "wrap_call")] if executor is not None else []
 
 
 def _no_npu_backend() -> str:
@@ -94,11 +83,11 @@ def _no_folding() -> str:
     return _no_npu_backend()
 
 
-FIXES: tuple[Fix, ...] = (
-    Fix("constants", _source, generations.CODE_GENERATOR, _code_generator),
+FIXES = (
+    Fix("constants", _constants, generations.CODE_GENERATOR),
     Fix("launch", _launch, unneeded=_no_npu_backend),
     Fix("config", _config, unneeded=_no_npu_backend),
-    Fix("interpreter", awaits=generations.INTERPRETER, late_wrappings=_interpreter, unneeded=_no_npu_backend),
+    Fix("interpreter", _interpreter, generations.INTERPRETER, _no_npu_backend),
     Fix("folding", _folding, unneeded=_no_folding),
 )
 

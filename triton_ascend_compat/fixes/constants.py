@@ -53,44 +53,52 @@ def _has_leaked_key(constants: Any, fn: Any) -> bool:
     return False
 
 
-def _init_leaky(
-    switch: shim.Switch,
-    original: Callable[..., None],
-    source: Any,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-) -> None:
-    from triton_ascend_compat.decision.plan import Outcome, Where, decide
+@functools.cache
+def _rooms() -> tuple[Any, Any, Any]:
+    """What only a leaked key needs."""
+    from triton_ascend_compat import frames
+    from triton_ascend_compat.decision import plan
+    from triton_ascend_compat.telling import tell
 
+    return frames, plan, tell
+
+
+def _init_leaky(
+    switch: shim.Switch, original: Callable[..., None], source: Any, args: Any, kwargs: dict[str, Any]
+) -> None:
     # Replaced where they stand: a call that is wrong in other ways fails as it would without the shim.
     names = ("fn", "signature", switch.generation.constants_parameter)
     given: dict[str, Any] = {**dict(zip(names, args)), **kwargs}
-    fn, signature, constants = given[names[0]], given.get(names[1]), given[names[2]]
+    fn, signature, constants = given["fn"], given.get("signature"), given[names[2]]
     policy = None if isinstance(fn, generations.ProbeKernel) and fn.plain else switch.policy()
     if policy is None:
         return original(source, *args, **kwargs)
-    plan = decide(constants, fn.arg_names, Where.CONSTANTS, policy)
-    fates = tuple(fate for fate in plan.fates if fate.outcome is not Outcome.UNTOUCHED)
+    _, plan, _ = _rooms()
+    kept, options, fates = plan.decide(constants, fn.arg_names, plan.Where.CONSTANTS, policy)
     if not fates:
         return original(source, *args, **kwargs)
-    kept: Mapping[Any, Any] = plan.kept
+    early = switch.generation.resolves_names_early
     clean = signature
     if isinstance(signature, Mapping):  # frontends for Triton 3.3+ write an entry for every constant
-        leaked = {fate.key for fate in fates if signature.get(fate.key) == "constexpr"}
+        leaked = [fate.key for fate in fates if signature.get(fate.key) == "constexpr"]
         clean = {key: kind for key, kind in signature.items() if key not in leaked} if leaked else signature
     # A refused key is left where the code generator fails on it, so that no way to compile ignores it, not
     # even a reference to `ast_to_ttir` taken early: among the constants, or from Triton 3.3 on, whose
     # constants have no names any more, in the signature.
-    refused = [fate.key for fate in fates if fate.outcome is Outcome.REFUSED]
-    if refused and not switch.generation.resolves_names_early:
+    refused = [fate.key for fate in fates if fate.outcome is plan.Outcome.REFUSED]
+    if refused and not early:
         kept = {key: value for key, value in constants.items() if key in kept or key in refused}
     elif refused and isinstance(clean, Mapping):
         clean = {**clean, **dict.fromkeys(sorted(refused), "constexpr")}
-    cleaned = {names[1]: clean, names[2]: kept}
-    positional = [*(cleaned.get(name, value) for name, value in zip(names, args)), *args[3:]]
-    original(source, *positional, **{name: cleaned.get(name, value) for name, value in kwargs.items()})
-    as_given = None if switch.generation.resolves_names_early else (signature, constants)
-    source.parse_options = Delivery(source, plan.options, fates, policy.release, as_given)
+    args = list(args)
+    for index, cleaned in ((1, clean), (2, kept)):
+        if index < len(args):
+            args[index] = cleaned
+        elif names[index] in kwargs:
+            kwargs[names[index]] = cleaned
+    original(source, *args, **kwargs)
+    as_given = None if early else (signature, constants)
+    source.parse_options = Delivery(source, options, fates, policy.release, as_given)
     return None
 
 
@@ -113,28 +121,27 @@ class Delivery:
         self.source, self.options, self.fates, self.release = source, options, fates, release
         #: Signature and constants as they were given, where a compile for another target needs them.
         self.as_given = as_given
+        #: What npu compiles, while they stand in the source.
+        self.put_aside: tuple[Any, Any] | None = None
         self.told = False
 
     def __call__(self) -> dict[str, Any]:
-        asked = self.concern(sys._getframe(1))
         own: dict[str, Any] = type(self.source).parse_options(self.source)
+        asked = self.concern(sys._getframe(1))
         if asked is None:
             return own
         if asked:
-            from triton_ascend_compat.telling import tell
-
-            tell.log_overridden(self.source.fn, self.options, asked)
+            _rooms()[2].log_overridden(self.source.fn, self.options, asked)
         return {**own, **self.options}
 
     def concern(self, frame: Any) -> Mapping[str, Any] | None:
         """Tell what became of the keys, once a source, for a compile that the code of `frame` serves; returns
         the options that its caller gave, None where it is for another target than npu.
 
-        For another target the source becomes what it would be without the shim: its constants come back,
-        or, where those would never have been accepted, Triton's error.
+        For another target the source is what it would be without the shim: its constants come back until it
+        is compiled for npu, or, where those would never have been accepted, there is Triton's error.
         """
-        from triton_ascend_compat import frames
-
+        frames, _, tell = _rooms()
         source = self.source
         if isinstance(source.fn, generations.ProbeKernel):
             return {}
@@ -142,18 +149,19 @@ class Delivery:
         if target is not None and target.backend != generations.NPU:
             if self.as_given is None:
                 generations.raise_name_error(source.fn, self.fates[0].key)
-            else:
+            elif self.put_aside is None:
+                self.put_aside = source.signature, source.constants
                 signature, source.constants = self.as_given
                 if isinstance(signature, Mapping):  # else the source has made one of the text
                     source.signature = signature
-            vars(source).pop("parse_options", None)
             return None
+        if self.put_aside is not None:
+            source.signature, source.constants = self.put_aside
+            self.put_aside = None
         if not self.told:
-            from triton_ascend_compat.telling import tell
-
             tell.tell(source.fn, self.fates, self.release)
             self.told = True
-        return asked
+        return asked  # type: ignore[no-any-return]
 
 
 def _delivery(source: Any) -> Delivery | None:

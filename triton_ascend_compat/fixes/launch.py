@@ -11,7 +11,7 @@ import sys
 from typing import Any, Callable
 
 from triton_ascend_compat import frames, generations, shim
-from triton_ascend_compat.decision.plan import Outcome, Where, decide
+from triton_ascend_compat.decision.plan import Where, decide
 
 WHY = (
     "an option that this release does not have is a KeyError in a launch, which ends a whole autotune, and "
@@ -41,7 +41,7 @@ def wrap_parse_options(original: Callable[..., Any]) -> Callable[..., Any]:
         # Of a launch, these are Triton's own to find fault with.
         parameters = (*getattr(fn, "arg_names", ()), *(generations.LAUNCH_RESERVED if launch else ()))
         plan = decide(opts, parameters, where, policy)
-        settled = {fate.key for fate in plan.fates if fate.outcome is not Outcome.UNTOUCHED}
+        settled = {fate.key for fate in plan.fates}
         if plan.fates:
             from triton_ascend_compat.telling import tell
 

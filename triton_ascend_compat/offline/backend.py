@@ -41,6 +41,8 @@ def backend_class() -> type[Any]:
         NoAscendBackend: Triton cannot be imported, or has no such backend.
     """
     try:
+        import triton  # noqa: F401
+
         found = generations.npu_backend_class()
     except Exception as error:
         raise NoAscendBackend(f"triton cannot be imported here: {error}") from error

@@ -21,7 +21,7 @@ def tell(fn: Any, fates: Sequence[Fate], release: str) -> None:
 
     Args:
         fn: the kernel (a JITFunction or its function); a str names the call where no kernel is known.
-        fates: one for each key; what stayed untouched is not told.
+        fates: one for each key.
         release: the installed triton-ascend, for messages.
 
     Raises:
@@ -29,19 +29,20 @@ def tell(fn: Any, fates: Sequence[Fate], release: str) -> None:
         KeyError, TypeError: nobody knows a keyword of a launch, or of a Config or an interpreted launch:
             what Triton and Python raise there.
     """
-    name, code, line = (
-        (fn, None, frames.outside()[1]) if isinstance(fn, str) else (fn.__name__, events.code_of(fn), None)
-    )
-    told = [Event(name, code, fate, line) for fate in fates if fate.outcome is not Outcome.UNTOUCHED]
+    line = frames.outside()[1] if isinstance(fn, str) else None
+    name, code = (fn, None) if line else (fn.__name__, events.code_of(fn))
+    wrong = []
+    told = [Event(name, code, fate, line) for fate in fates]
     for event in told:
         tally.count(event)
         events.emit(event)
-    wrong = [event for event in told if event.fate.outcome is Outcome.REFUSED]
+        if event.fate.outcome is Outcome.REFUSED:
+            wrong.append(event)
     if wrong:
         raise _refusal(fn, wrong)
     for event in told:
         fate = event.fate
-        if fate.loud:
+        if fate.outcome is Outcome.IGNORED and not fate.quiet:
             if fate.option not in _warned:
                 _warn(event, release)
         elif settings.logs_debug():

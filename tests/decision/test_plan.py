@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triton_ascend_compat import plan
+from triton_ascend_compat.decision import plan
 from triton_ascend_compat.decision.catalogue import KnownOption, known_options
-from triton_ascend_compat.events import Outcome
-from triton_ascend_compat.plan import InstalledOptions
+from triton_ascend_compat.decision.plan import Outcome, Where
+from triton_ascend_compat.decision.policy import InstalledOptions, Policy
 
 INSTALLED = InstalledOptions(
     {"multibuffer": "bool", "num_warps": "int", "mode": "str"}, retired=frozenset({"llvm_version"})
@@ -25,8 +25,8 @@ KNOWN = {
 PARAMETERS = ("x_ptr", "n", "XBLOCK")
 
 
-def decide(constants, parameters=PARAMETERS, installed=INSTALLED, known=KNOWN):
-    return plan.decide(constants, parameters, installed, known)
+def decide(asked, parameters=PARAMETERS, where=Where.CONSTANTS, **facts):
+    return plan.decide(asked, parameters, where, Policy(INSTALLED, KNOWN, **facts))
 
 
 class constexpr:
@@ -58,7 +58,7 @@ class constexpr:
 )
 def test_one_key(key, value, outcome):
     decision = decide({"XBLOCK": 1024, key: value})
-    assert [(v.key, v.outcome) for v in decision.verdicts] == [(key, outcome)]
+    assert [(fate.key, fate.outcome) for fate in decision.fates] == [(key, outcome)]
     assert decision.kept == {"XBLOCK": 1024}
     assert decision.options == ({key: value} if outcome is Outcome.DELIVERED else {})
 
@@ -67,7 +67,7 @@ def test_one_key(key, value, outcome):
 def test_parameters_and_indices_stay(key):
     decision = decide({key: 7})
     assert decision.kept == {key: 7}
-    assert decision.verdicts == ()
+    assert decision.fates == ()
 
 
 def test_a_parameter_wins_over_an_option_of_its_name():
@@ -77,9 +77,8 @@ def test_a_parameter_wins_over_an_option_of_its_name():
 
 
 def test_reasons_name_what_was_wrong_and_what_would_be_right():
-    reasons = {
-        v.key: v.reason for v in decide({"auto_blockfy_size": 2, "multibuffer": "no", "XBLOK": 1}).verdicts
-    }
+    asked = {"auto_blockfy_size": 2, "multibuffer": "no", "XBLOK": 1}
+    reasons = {fate.key: fate.why for fate in decide(asked).fates}
     assert "'auto_blockfy_size' is not in list" in reasons["auto_blockfy_size"]
     assert "auto_blockify_size" in reasons["auto_blockfy_size"].partition("nearest")[2]
     assert "XBLOCK" in reasons["XBLOK"].partition("nearest")[2]
@@ -87,8 +86,8 @@ def test_reasons_name_what_was_wrong_and_what_would_be_right():
 
 
 def test_an_absent_option_names_the_releases_that_have_it():
-    (verdict,) = decide({"auto_blockify_size": 2}).verdicts
-    assert "3.2.1" in verdict.reason
+    (fate,) = decide({"auto_blockify_size": 2}).fates
+    assert "3.2.1" in fate.why
 
 
 @pytest.mark.parametrize(
@@ -150,10 +149,10 @@ def test_every_key_has_exactly_one_place(constants, parameters):
     before = dict(constants)
     decision = decide(constants, parameters)
     assert constants == before
-    judged = [v.key for v in decision.verdicts]
-    assert judged == plan.leaked_keys(constants, parameters)
+    judged = [fate.key for fate in decision.fates]
+    assert judged == [key for key in constants if isinstance(key, str) and key not in parameters]
     assert list(decision.kept.items()) == [(k, v) for k, v in constants.items() if k not in judged]
-    assert set(decision.options) == {v.key for v in decision.verdicts if v.outcome is Outcome.DELIVERED}
+    assert set(decision.options) == {fate.key for fate in decision.fates if fate.outcome is Outcome.DELIVERED}
     assert set(decision.options) <= set(INSTALLED.types) | INSTALLED.retired
     assert not set(decision.options) & set(parameters)
 
@@ -162,7 +161,7 @@ def test_every_key_has_exactly_one_place(constants, parameters):
 def test_deciding_again_on_what_was_kept_changes_nothing(constants, parameters):
     kept = decide(constants, parameters).kept
     again = decide(kept, parameters)
-    assert again.verdicts == ()
+    assert again.fates == ()
     assert again.kept == kept
 
 
@@ -177,10 +176,11 @@ def test_the_catalogue_states_where_each_option_comes_from():
 def test_the_decision_needs_no_triton():
     program = (
         "import sys; sys.modules['triton'] = None; sys.modules['torch'] = None\n"
-        "from triton_ascend_compat import plan\n"
+        "from triton_ascend_compat.decision import plan\n"
         "from triton_ascend_compat.decision.catalogue import known_options\n"
-        "installed = plan.InstalledOptions({'multibuffer': 'bool'})\n"
-        "d = plan.decide({'multibuffer': True}, (), installed, known_options())\n"
+        "from triton_ascend_compat.decision.policy import InstalledOptions, Policy\n"
+        "policy = Policy(InstalledOptions({'multibuffer': 'bool'}), known_options())\n"
+        "d = plan.decide({'multibuffer': True}, (), plan.Where.CONSTANTS, policy)\n"
         "assert d.options == {'multibuffer': True}, d\n"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", program], check=True)

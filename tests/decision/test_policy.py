@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from triton_ascend_compat import plan, settings
-from triton_ascend_compat.decision import catalogue
+from triton_ascend_compat import settings
+from triton_ascend_compat.decision import catalogue, plan
 from triton_ascend_compat.decision.catalogue import ForeignOption, Rename
-from triton_ascend_compat.events import Outcome
-from triton_ascend_compat.plan import InstalledOptions
+from triton_ascend_compat.decision.plan import Outcome, Where
+from triton_ascend_compat.decision.policy import InstalledOptions, Policy
 
 SAME = Rename("inter_cache_num", "buf_slot_num_of_crosscore")
 MAPPED = (
@@ -29,7 +29,8 @@ FOREIGN = {
 
 
 def decide(constants, installed, parameters=("x_ptr",)):
-    return plan.decide(constants, parameters, installed, {}, RENAMES, FOREIGN)
+    policy = Policy(installed, renames=RENAMES, foreign=FOREIGN)
+    return plan.decide(constants, parameters, Where.CONSTANTS, policy)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,7 @@ def decide(constants, installed, parameters=("x_ptr",)):
 def test_an_option_arrives_by_the_installed_name(installed, given, delivered):
     decision = decide(given, installed)
     assert decision.options == delivered
-    assert {verdict.outcome for verdict in decision.verdicts} == {Outcome.DELIVERED}
+    assert {fate.outcome for fate in decision.fates} == {Outcome.DELIVERED}
 
 
 @pytest.mark.parametrize(
@@ -67,38 +68,38 @@ def test_an_option_arrives_by_the_installed_name(installed, given, delivered):
     ],
 )
 def test_both_given_and_different_names_both(installed, given):
-    (refused,) = [v for v in decide(given, installed).verdicts if v.outcome is Outcome.REFUSED]
-    assert all(name in refused.reason for name in given)
+    (refused,) = [fate for fate in decide(given, installed).fates if fate.outcome is Outcome.REFUSED]
+    assert all(name in refused.why for name in given)
 
 
 def test_a_value_without_a_counterpart_is_absent_not_guessed():
-    (verdict,) = decide({"compile_mode": "other"}, OLD).verdicts
-    assert verdict.outcome is not Outcome.DELIVERED
+    (fate,) = decide({"compile_mode": "other"}, OLD).fates
+    assert fate.outcome is not Outcome.DELIVERED
 
 
 def test_a_value_of_the_wrong_type_is_refused_under_both_names():
-    (verdict,) = decide({"inter_cache_num": "three"}, NEW).verdicts
-    assert verdict.outcome is Outcome.REFUSED
-    assert "inter_cache_num" in verdict.reason
-    assert "buf_slot_num_of_crosscore" in verdict.reason
+    (fate,) = decide({"inter_cache_num": "three"}, NEW).fates
+    assert fate.outcome is Outcome.REFUSED
+    assert "inter_cache_num" in fate.why
+    assert "buf_slot_num_of_crosscore" in fate.why
 
 
 def test_where_neither_name_is_installed_it_is_left_out():
-    (verdict,) = decide({"inter_cache_num": 3}, InstalledOptions({"num_warps": "int"})).verdicts
-    assert verdict.outcome is Outcome.IGNORED
-    assert "buf_slot_num_of_crosscore" in verdict.reason
+    (fate,) = decide({"inter_cache_num": 3}, InstalledOptions({"num_warps": "int"})).fates
+    assert fate.outcome is Outcome.IGNORED
+    assert "buf_slot_num_of_crosscore" in fate.why
 
 
 class TestForeign:
     def test_it_is_left_out_and_said_whose_it_is(self):
-        (verdict,) = decide({"waves_per_eu": 2}, NEW).verdicts
-        assert (verdict.outcome, "HIP" in verdict.reason) == (Outcome.IGNORED, True)
+        (fate,) = decide({"waves_per_eu": 2}, NEW).fates
+        assert (fate.outcome, "HIP" in fate.why) == (Outcome.IGNORED, True)
 
-    @pytest.mark.parametrize(("value", "quiet"), [(0, True), (2, False), (None, False)])
+    @pytest.mark.parametrize(("value", "quiet"), [(0, True), (2, False), (None, True)])
     def test_one_that_asks_for_nothing_is_no_news(self, value, quiet):
         """Triton 3.2's own Config adds such to every launch."""
-        (verdict,) = decide({"num_consumer_groups": value}, NEW).verdicts
-        assert (verdict.outcome, verdict.quiet) == (Outcome.IGNORED, quiet)
+        (fate,) = decide({"num_consumer_groups": value}, NEW).fates
+        assert (fate.outcome, fate.quiet) == (Outcome.IGNORED, quiet)
 
     def test_an_installed_option_is_not_foreign(self):
         installed = InstalledOptions({"waves_per_eu": "int"})
@@ -106,14 +107,14 @@ class TestForeign:
 
     def test_a_parameter_is_not_foreign(self):
         decision = decide({"waves_per_eu": 2}, NEW, parameters=("waves_per_eu",))
-        assert (decision.kept, decision.verdicts) == ({"waves_per_eu": 2}, ())
+        assert (decision.kept, decision.fates) == ({"waves_per_eu": 2}, ())
 
     @pytest.mark.parametrize("key", ["XBLOCK_0", "num_warps_1"])
     def test_a_combo_kernels_parameter_is_no_misspelling(self, key):
         installed = InstalledOptions({"num_warps": "int"})
-        (verdict,) = decide({key: 64}, installed, parameters=("XBLOCK",)).verdicts
-        assert "combo kernel" in verdict.hint
-        assert decide({key: 64}, installed, parameters=(key,)).verdicts == ()
+        (fate,) = decide({key: 64}, installed, parameters=("XBLOCK",)).fates
+        assert "combo kernel" in fate.why
+        assert decide({key: 64}, installed, parameters=(key,)).fates == ()
 
 
 class TestData:

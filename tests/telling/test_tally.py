@@ -11,20 +11,20 @@ import threading
 import pytest
 
 import triton_ascend_compat
-from triton_ascend_compat import events, tally
-from triton_ascend_compat.events import KeyEvent, Outcome
+from triton_ascend_compat.decision.plan import Fate, Outcome, Where
+from triton_ascend_compat.telling import tally
+from triton_ascend_compat.telling.events import Event
 
 
 @pytest.fixture(autouse=True)
 def _fresh():
-    tally.listen()
     tally.forget()
     yield
     tally.forget()
 
 
-def tell(key, outcome=Outcome.IGNORED, kernel="add", value=2, location="k.py:3"):
-    events.emit(KeyEvent(kernel, key, value, outcome, "why", location))
+def tell(key, outcome=Outcome.IGNORED, kernel="add", value=2, location="k.py:3", where=Where.CONSTANTS):
+    tally.count(Event(kernel, None, Fate(key, value, where, outcome, "why"), location))
 
 
 def test_the_same_key_of_the_same_kernel_is_counted():
@@ -33,12 +33,12 @@ def test_the_same_key_of_the_same_kernel_is_counted():
     tell("auto_blockify_size", kernel="mul")
     tell("multibuffer", Outcome.DELIVERED)
     report = triton_ascend_compat.report()
-    assert [(row.key, row.kernel, row.count) for row in report.rows] == [
+    assert [(row.fate.key, row.kernel, row.count) for row in report.rows] == [
         ("auto_blockify_size", "add", 3),
         ("auto_blockify_size", "mul", 1),
         ("multibuffer", "add", 1),
     ]
-    assert [report.count(outcome) for outcome in Outcome] == [1, 4, 0]
+    assert [report.count(outcome) for outcome in Outcome] == [1, 4, 0, 0]
 
 
 def test_it_is_data_and_text():
@@ -48,10 +48,21 @@ def test_it_is_data_and_text():
     data = json.loads(json.dumps(report.as_dict()))
     assert (data["delivered"], data["ignored"], data["refused"]) == (0, 1, 1)
     assert [row["key"] for row in data["rows"]] == ["auto_blockify_size", "multibufer"]
+    assert {row["where"] for row in data["rows"]} == {"constants"}
     first, *rows = str(report).splitlines()
     assert "0 moved, 1 left out, 1 refused" in first
-    assert "auto_blockify_size=2" in rows[0]
+    assert "auto_blockify_size=2 in the constants" in rows[0]
     assert "add at k.py:3" in rows[0]
+
+
+def test_places_are_told_apart():
+    for where in Where:
+        tell("auto_blockify_size", where=where)
+    rows = triton_ascend_compat.report().rows
+    assert [(row.fate.where, row.count) for row in rows] == [(where, 1) for where in Where]
+    assert (
+        len({line.partition(" in ")[2] for line in str(triton_ascend_compat.report()).splitlines()[1:]}) == 5
+    )
 
 
 def test_threads_lose_no_count():
@@ -91,19 +102,5 @@ def test_the_summary_is_asked_for(tmp_path, value):
         return
     first, row = done.stderr.splitlines()
     assert "0 moved, 2 left out, 0 refused" in first
-    assert "2x: auto_blockify_size=4, add_kernel at" in row
+    assert "2x: auto_blockify_size=4 in the constants, add_kernel at" in row
     assert "kernels.py:" in row
-
-
-def test_nothing_is_lost_when_threads_count_at_once():
-    def work():
-        for _ in range(1000):
-            events.emit(events.KeyEvent("kernel", "multibuffer", False, Outcome.DELIVERED, "why"))
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    (row,) = triton_ascend_compat.report().rows
-    assert row.count == 4000

@@ -11,10 +11,13 @@ pytest.importorskip("triton")
 
 from click.testing import CliRunner
 
+import triton_ascend_compat
 from tests.shapes import backend_shape
-from triton_ascend_compat import generations
+from triton_ascend_compat import generations, shim
 from triton_ascend_compat.cli import main
-from triton_ascend_compat.options import installed_options
+from triton_ascend_compat.decision import plan
+from triton_ascend_compat.decision.plan import Where
+from triton_ascend_compat.decision.policy import read_installed
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +40,7 @@ def rows(*arguments):
 
 class TestOptions:
     def test_it_lists_what_the_backend_accepts(self):
-        installed = installed_options(generations.npu_backend_class())
+        installed = read_installed(generations.npu_backend_class())
         listed = rows()
         assert listed.keys() == installed.types.keys()
         for name, row in listed.items():
@@ -89,25 +92,63 @@ class TestOptions:
 
 
 class TestExplain:
+    """What it says is what the decision says; that this is what happens, test_constants and others show."""
+
+    @pytest.fixture(autouse=True)
+    def _switched_off(self):
+        triton_ascend_compat.disable()
+        yield
+        triton_ascend_compat.disable()
+
     @pytest.mark.parametrize(
         ("assignment", "code", "what", "why"),
         [
-            ("multibuffer=False", 0, "multibuffer=False is delivered", "installed backend"),
-            ("multibuffer=true", 0, "multibuffer=True is delivered", "installed backend"),
-            ("compile_mode=simt_only", 0, "compile_mode='simt_only' is delivered", "installed backend"),
-            ("auto_blockify_size=4", 1, "left out", "3.2.1"),
+            ("multibuffer=False", 0, "is delivered", "installed backend"),
+            ("multibuffer=true", 0, "is delivered", "installed backend"),
+            ("compile_mode=simt_only", 0, "is delivered", "installed backend"),
+            ("auto_blockify_size=4", 1, "is left out, with one warning", "3.2.1"),
+            ("auto_blockify_size=None", 1, "without a warning: it asks for nothing", "3.2.1"),
             ("waves_per_eu=2", 1, "left out", "HIP"),
-            ("multibufer=1", 1, "error", "multibuffer"),
+            ("multibufer=1", 1, "refused with an error", "multibuffer"),
             ("num_warps=2.5", 1, "refused", "takes int"),
+            ("enable_sync_block_lock=True", 1, "refused", "can be wrong"),
         ],
     )
-    def test_two_lines(self, assignment, code, what, why):
-        first, second = run("explain", assignment, code=code).splitlines()
-        assert what in first
-        assert why in second
+    def test_two_lines_a_place(self, assignment, code, what, why):
+        triton_ascend_compat.enable()
+        first, *lines = run("explain", assignment, code=code).splitlines()
+        assert "triton-ascend 3.2.0" in first
+        told, because = lines[::2], lines[1::2]
+        assert [line.strip().partition(": ")[0] for line in told] == [f"in {where}" for where in Where]
+        assert all(line.strip().startswith("because: ") for line in because)
+        assert what in told[0]
+        assert why in because[0]
+
+    @pytest.mark.parametrize("where", list(Where))
+    def test_the_json_is_the_decision(self, where):
+        triton_ascend_compat.enable()
+        for value in (False, "no"):
+            facts = json.loads(CliRunner().invoke(main, ["explain", f"multibuffer={value}", "--json"]).output)
+            fate = plan.judge("multibuffer", value, where, shim.switch.policy())
+            told = facts["places"][where.value]
+            assert (told["outcome"], told["reason"]) == (fate.outcome.value, fate.why)
+            if where is Where.CONSTANTS:
+                assert {**facts, **told} == facts
+
+    def test_one_place(self):
+        triton_ascend_compat.enable()
+        told = run("explain", "auto_blockify_size=2", "--where", "launch", code=1)
+        assert "in the launch: is left out" in told
+        assert "constants" not in told
+
+    def test_switched_off_it_says_what_triton_does(self):
+        told = run("explain", "multibuffer=False", code=1)
+        assert "in the constants: is left to Triton" in told
+        assert "the shim is not active" in told
 
     def test_under_another_name(self):
         with backend_shape("late-2026", forgets_old_names=True):
+            triton_ascend_compat.enable()
             assert "as buf_slot_num_of_crosscore=3" in run("explain", "inter_cache_num=3")
             assert json.loads(run("explain", "--json", "force_simt_only=true"))["arrives"] == [
                 "'compile_mode'",
@@ -116,11 +157,16 @@ class TestExplain:
 
     def test_strict_mode_shows(self, monkeypatch):
         monkeypatch.setenv("TRITON_ASCEND_COMPAT_STRICT", "1")
-        assert "is an error" in run("explain", "auto_blockify_size=4", code=1)
+        triton_ascend_compat.enable()
+        assert "is refused with an error" in run("explain", "auto_blockify_size=4", code=1)
 
-    def test_a_fix_that_is_switched_off_shows(self, monkeypatch):
-        monkeypatch.setenv("TRITON_ASCEND_COMPAT_DISABLE", "foreign")
-        assert "error" in run("explain", "waves_per_eu=2", code=1)
+    def test_what_is_switched_off_shows(self, monkeypatch):
+        monkeypatch.setenv("TRITON_ASCEND_COMPAT_DISABLE", "foreign,launch")
+        triton_ascend_compat.enable()
+        assert "refused with an error" in run("explain", "waves_per_eu=2", code=1)
+        told = run("explain", "auto_blockify_size=2", "--where", "launch", code=1)
+        assert "is left to Triton" in told
+        assert "TRITON_ASCEND_COMPAT_DISABLE" in told
 
     @pytest.mark.parametrize("assignment", ["multibuffer", "=1"])
     def test_wrong_usage(self, assignment):
