@@ -41,7 +41,7 @@ def foreign_file() -> str:
 
 def logs_debug() -> bool:
     """Whether anybody reads lines of level debug. Asked for every key: that costs less than making a line."""
-    return logger().isEnabledFor(10)
+    return logger().isEnabledFor(logging.DEBUG)
 
 
 @functools.cache

@@ -29,18 +29,24 @@ class Interrupter:
     """Raises an error at the n-th line of the package; counts the lines.
 
     Lines that run while Triton executes its own modules do not count: an import of Triton that is interrupted
-    in its middle is not always whole the next time, with this package or without.
+    in its middle is not always whole the next time, with this package or without. Of a line that repeats
+    itself, as in a comprehension over a thousand items, the first three turns count.
     """
 
     def __init__(self, error: type[BaseException], at: int) -> None:
         self.error = error
         self.at = at
         self.lines = 0
+        self.last = (0, 0)
+        self.turns = 0
 
     def trace(self, frame: FrameType, event: str, _: object) -> Any:
         if not frame.f_code.co_filename.startswith(PACKAGE):
             return None
-        if event == "line" and not is_in_triton(frame):
+        here = id(frame), frame.f_lineno
+        self.turns = self.turns + 1 if here == self.last else 1
+        self.last = here
+        if event == "line" and self.turns <= 3 and not is_in_triton(frame):
             self.lines += 1
             if self.lines == self.at:
                 sys.settrace(None)
