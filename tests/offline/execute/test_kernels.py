@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 
 import pytest
@@ -11,23 +10,19 @@ from tests.offline.execute import kernels_elementwise, kernels_matrices, kernels
 from tests.offline.execute.cases import Case
 from triton_ascend_compat.offline import Session, offline
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("ascendnpuir") is None, reason="ascendnpu-ir (160 MB) is not installed"
-)
-
 MODULES = (kernels_elementwise, kernels_reductions, kernels_memory, kernels_matrices)
 CASES = [case for module in MODULES for case in module.CASES]
 
 
 @pytest.fixture(scope="module")
-def computing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+def all_in_one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     with offline(execute=True, cache=tmp_path_factory.mktemp("kernels")) as session:
         yield session
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_computes_what_numpy_does(case: Case, computing: Session) -> None:
-    tally = computing.executor.tally
+def test_computes_what_numpy_does(case: Case, all_in_one: Session) -> None:
+    tally = all_in_one.executor.tally
     before, arguments = tally.computed, case.fresh()
     case.kernel[case.grid](**arguments, **case.options)
     assert tally.computed == before + 1
