@@ -101,10 +101,12 @@ def test_no_shell_runs_and_nothing_is_left_in_the_temporary_folder(
 def test_what_is_missing_is_said_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(HivmUnavailable, match=r"bishengir-opt, .*pip install 'triton-ascend-compat\[hivm\]'"):
         lowering.Tools.find(tmp_path)
-    with monkeypatch.context() as patch, pytest.raises(HivmUnavailable, match=r"a C compiler .* or llvmlite"):
+    tools = hivm.find_tools()
+    with monkeypatch.context() as patch:
         patch.setenv("PATH", str(tmp_path))
         patch.setitem(sys.modules, "llvmlite", None)
-        lowering.Tools.find(hivm.find_tools())
+        with pytest.raises(HivmUnavailable, match=r"a C compiler .* or llvmlite"):
+            lowering.Tools.find(tools)
 
 
 def test_llvmlite_does_instead_of_a_c_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
