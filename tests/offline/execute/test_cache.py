@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -104,7 +103,7 @@ def test_what_is_missing_is_said_with_how_to_get_it(monkeypatch: pytest.MonkeyPa
     tools = hivm.find_tools()
     with monkeypatch.context() as patch:
         patch.setenv("PATH", str(tmp_path))
-        patch.setitem(sys.modules, "llvmlite", None)
+        patch.setattr(lowering.importlib.util, "find_spec", lambda _: None)
         with pytest.raises(HivmUnavailable, match=r"a C compiler .* or llvmlite"):
             lowering.Tools.find(tools)
 

@@ -102,6 +102,16 @@ scf.for %k = %c0 to %n step %c1 {
   memref.store %x, %out_flat[%at_k] : $result_flat
 }
 
+//// wide_sum
+${name}_in = arith.extf $values : $kinds to $wide_kinds
+${name}_init = arith.extf $inits : $results to $wide_results
+${name}_sum = linalg.reduce ins(${name}_in : $wide_kinds) outs(${name}_init : $wide_results) dimensions = [$axis]
+  ($in: f32, $init: f32) {
+    $sum = arith.$operation $in, $init : f32
+    linalg.yield $sum : f32
+  }
+$name = arith.truncf ${name}_sum : $wide_results to $results
+
 //// recip
 %one = arith.constant 1.0 : f32
 %y = arith.divf %one, %w0 : f32
