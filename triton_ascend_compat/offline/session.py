@@ -366,13 +366,14 @@ def _wrap_init_handles(original: Any) -> Any:
         result = original(kernel)
         session = _state.current()
         if fresh and session is not None and session.executor is not None:
-            count, compute = kernel.run, session.executor.launcher(kernel)
+            slot = "_run" if isinstance(vars(type(kernel)).get("run"), property) else "run"
+            count, compute = getattr(kernel, slot), session.executor.launcher(kernel)
 
             def run(*args: Any, **kwargs: Any) -> None:
                 count(*args, **kwargs)
                 compute(*args, **kwargs)
 
-            kernel.run = run
+            setattr(kernel, slot, run)
         return result
 
     return _init_handles

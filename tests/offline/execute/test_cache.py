@@ -34,18 +34,6 @@ def test_a_second_session_starts_no_tool(monkeypatch: pytest.MonkeyPatch) -> Non
     launch()
 
 
-def test_a_refusal_is_remembered_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise lowering.NotExecuted("no reason at all")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(lowering, "_make", refuse)
-        with pytest.warns(UserWarning, match="no reason at all"), offline(execute=True):
-            kernels.copied[(4,)](A, A.copy(), 64, 16)
-    with pytest.warns(UserWarning, match="no reason at all"), offline(execute=True):
-        kernels.copied[(4,)](A, A.copy(), 64, 16)
-
-
 @pytest.mark.parametrize(
     ("owner", "name", "value"),
     [

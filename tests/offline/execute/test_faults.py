@@ -149,6 +149,13 @@ def test_without_execute_nothing_is_computed() -> None:
     assert not out.any()
 
 
+def test_the_hivm_stage_runs_beside_it() -> None:
+    with offline(hivm=True, execute=True) as session:
+        assert still_computes()
+    assert session.records[-1].hivm
+    assert session.executor.tally.computed == 1
+
+
 def test_inner_sessions_compute_for_themselves(computing: Session) -> None:
     with offline() as inner:
         out = np.zeros_like(A)

@@ -124,16 +124,9 @@ def lower(text: str, guarded: bool, tools: Tools, cache: Path) -> Lowered:
     follows = f"@{POINTER}" in prepared  # what it finds there is not its own to free
     pipeline = _TO_BUFFERS.format(deallocation=_FREE if guarded and not follows else _HOIST)
     lowered = Lowered(cache / f"{_key(prepared, pipeline, tools)}.so", kinds, follows)
-    refusal = lowered.library.with_suffix(".txt")
     with _lock:
-        if refusal.exists():
-            raise NotExecuted(refusal.read_text(encoding="utf-8"))
         if not lowered.library.exists():
-            try:
-                _put(lowered.library, _make(prepared, pipeline, kinds, tools))
-            except NotExecuted as error:
-                _put(refusal, str(error).encode())
-                raise
+            _put(lowered.library, _make(prepared, pipeline, kinds, tools))
     return lowered
 
 
