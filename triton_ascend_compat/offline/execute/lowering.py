@@ -6,7 +6,6 @@ llvmlite loads it. No shell runs; libraries lie in a folder of the user's own, w
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import importlib.util
@@ -253,10 +252,8 @@ def _object(file: Path) -> bytes:
 @functools.cache
 def _machine() -> tuple[str, str]:
     """LLVM's triple and features of this machine."""
-    flags = ""
-    with contextlib.suppress(OSError):
-        flags = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    has_half = platform.machine() == "x86_64" and re.search(r"\bf16c\b", flags)
+    cpu = Path("/proc/cpuinfo")
+    has_half = cpu.exists() and re.search(r"\bf16c\b", cpu.read_text(encoding="utf-8"))
     return f"{platform.machine()}-unknown-linux-gnu", "+f16c,+avx" if has_half else ""
 
 
@@ -297,11 +294,9 @@ def private_folder(folder: Path) -> Path:
 
 def _put(file: Path, content: bytes) -> None:
     """Write beside and rename into place: another process finds all of it or nothing."""
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix="new-")
+    beside = file.with_suffix(f".{os.getpid()}")
     try:
-        with os.fdopen(handle, "wb") as sink:
-            sink.write(content)
-        Path(name).replace(file)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+        beside.write_bytes(content)
+        beside.replace(file)
+    finally:
+        beside.unlink(missing_ok=True)
