@@ -39,7 +39,7 @@ _TO_LLVM = (
     "builtin.module(func.func(convert-linalg-to-loops),convert-vector-to-scf,expand-strided-metadata,"
     "lower-affine,convert-scf-to-cf,math-legalize-to-f32,"
     "arith-emulate-unsupported-floats{source-types=bf16 target-type=f32},arith-expand{include-bf16=true},"
-    "convert-math-to-llvm,convert-math-to-libm,convert-vector-to-llvm,"
+    "convert-math-to-funcs,convert-math-to-llvm,convert-math-to-libm,convert-vector-to-llvm,"
     "finalize-memref-to-llvm{use-generic-functions=true},convert-func-to-llvm,convert-arith-to-llvm,"
     "convert-cf-to-llvm,convert-index-to-llvm,reconcile-unrealized-casts)"
 )
