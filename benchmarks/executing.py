@@ -45,8 +45,8 @@ def cases() -> list[Any]:
     weights = {"w": make.normal(1000), "b": make.normal(1000)}
     factors = {"a": make.normal(256, 256, dtype=half), "b": make.normal(256, 256, dtype=half)}
     product = {"o": make.empty(256, 256), "n": 256, "m": 256, "k": 256, "N": 64, "M": 64, "K": 32}
-    heads = {name: make.normal(2048, 64) for name in ("q", "k", "v")}
-    blocks = {"o": make.empty(2048, 64), "n": 2048, "D": 64, "Q": 64, "K": 64, "scale": 0.125}
+    heads = {name: make.normal(512, 64) for name in ("q", "k", "v")}
+    blocks = {"o": make.empty(512, 64), "n": 512, "D": 64, "Q": 64, "K": 64, "scale": 0.125}
     return [
         *found,
         large(
@@ -55,7 +55,7 @@ def cases() -> list[Any]:
         large("softmax", "softmax, 512 x 1000", (512,), row),
         large("layer_norm", "layer norm, 512 x 1000", (512,), row | weights),
         large("tiled", "matrix product, 256 cubed fp16", (4, 4), factors | product),
-        large("attention", "attention, 2048 x 64", (32,), heads | blocks),
+        large("attention", "attention, 512 x 64", (8,), heads | blocks),
     ]
 
 
