@@ -31,7 +31,7 @@ def installed() -> dict[str, Any]:
         backend: ("hash", "add_stages", "parse_options"),
         compiler.ASTSource: ("parse_options", "make_ir"),
         compiler.IRSource: ("parse_options", "make_ir"),
-        compiler.CompiledKernel: ("__init__",),
+        compiler.CompiledKernel: ("__init__", "_init_handles"),
         autotuner.Autotuner: ("run",),
         autotuner.Heuristics: ("run",),
         jit.JITFunction: ("run",),

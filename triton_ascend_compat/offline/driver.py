@@ -10,6 +10,7 @@ from typing import Any, Callable
 
 from triton_ascend_compat.offline.chips import chip_named
 from triton_ascend_compat.offline.compiling import FOLDED_FIELD, MOST_BLOCKS, Launch, blocks_of, local_values
+from triton_ascend_compat.offline.execute import trial
 
 
 class Pointer:
@@ -100,7 +101,8 @@ class GridTooLarge(RuntimeError):
 
 def compile_only(kernel_call: Callable[[], Any], quantiles: Any = (0.5,), **_: Any) -> list[float]:
     """A tuner's benchmark that compiles the candidate and measures nothing: all that compile tie."""
-    kernel_call()
+    with trial():
+        kernel_call()
     return [0.0] * len(quantiles or (0.5,))
 
 
@@ -112,7 +114,8 @@ def measures_infinity(session: Callable[[], Any], original: Callable[..., Any]) 
     def do_bench(fn: Callable[[], Any], *args: Any, **kwargs: Any) -> Any:
         if session() is None:
             return original(fn, *args, **kwargs)
-        fn()
+        with trial():
+            fn()
         quantiles = kwargs.get("quantiles")
         return [float("inf")] * len(quantiles) if quantiles else float("inf")
 

@@ -58,6 +58,7 @@ class Hooks:
                 self._hook(source_class, "parse_options", self._wrap_source_options)
                 self._hook(source_class, "make_ir", self._wrap_make_ir)
             self._hook(compiler.CompiledKernel, "__init__", self._wrap_kernel_init)
+            self._hook(compiler.CompiledKernel, "_init_handles", self._wrap_init_handles)
             self._hook(jit.JITFunction, "run", self._wrap_launch)
             self._undo.callback(self._give_back)
             self._cover_tuners(jit.KernelInterface)
@@ -117,6 +118,27 @@ class Hooks:
                 compile_.ended(kernel)
 
         return __init__
+
+    def _wrap_init_handles(self, original: Method) -> Method:
+        """`CompiledKernel._init_handles`: where a kernel gets its launcher, which has no text of it."""
+
+        @functools.wraps(original)
+        def _init_handles(kernel: Any) -> Any:
+            fresh = kernel.module is None
+            result = original(kernel)
+            session = self._current()
+            if fresh and session is not None and session.executor is not None:
+                slot = "_run" if isinstance(vars(type(kernel)).get("run"), property) else "run"
+                count, compute = getattr(kernel, slot), session.executor.launcher(kernel)
+
+                def run(*args: Any, **kwargs: Any) -> None:
+                    count(*args, **kwargs)
+                    compute(*args, **kwargs)
+
+                setattr(kernel, slot, run)
+            return result
+
+        return _init_handles
 
     def _wrap_launch(self, original: Method) -> Method:
         """`JITFunction.run`."""

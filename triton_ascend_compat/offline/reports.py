@@ -102,7 +102,8 @@ def as_table(outcomes: Sequence[Outcome]) -> str:
         if outcome.failure is not None
     ]
     lines += [*failures, "", summary_line(outcomes)] if failures else [summary_line(outcomes)]
-    lines.append(NOT_EXECUTED)
+    tallies = [outcome.tally for outcome in outcomes if outcome.tally is not None]
+    lines += [line for tally in tallies for line in tally.lines()] or [NOT_EXECUTED]
     return "\n".join(lines) + "\n"
 
 
@@ -120,7 +121,7 @@ def as_json(outcomes: Sequence[Outcome]) -> str:
     return json.dumps(
         {
             "version": 1,
-            "executed": False,
+            "executed": any(outcome.tally is not None for outcome in outcomes),
             "summary": summary(outcomes),
             "targets": [
                 {
@@ -128,7 +129,9 @@ def as_json(outcomes: Sequence[Outcome]) -> str:
                     "chip": outcome.job.chip,
                     "hivm": outcome.job.hivm,
                     "failure": outcome.failure,
-                    "launches_not_executed": outcome.launches,
+                    "launches_not_executed": outcome.launches
+                    - (outcome.tally.computed if outcome.tally is not None else 0),
+                    **({"execution": outcome.tally.as_dict()} if outcome.tally is not None else {}),
                     "compiles": [
                         {**record.as_dict(), "ok": record.ok, "stage_reached": record.stage_reached}
                         for record in outcome.records

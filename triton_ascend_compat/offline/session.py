@@ -16,6 +16,7 @@ from triton_ascend_compat import generations, settings
 from triton_ascend_compat.offline import backend, fits, hivm
 from triton_ascend_compat.offline.chips import DEFAULT_CHIP, check_chip
 from triton_ascend_compat.offline.compiling import Compile, Launch, local_values
+from triton_ascend_compat.offline.execute import Executor
 from triton_ascend_compat.offline.records import CompileRecord
 
 #: Numbers that no real device has: the JIT keeps kernels in memory by device, and those of one session must
@@ -34,8 +35,9 @@ class Session:
         hivm: whether bishengir-compile runs.
         cache: the folder of its compiled kernels.
         keep_ir: whether records hold the text of each stage.
-        launches: how many launches were asked for. None was executed.
+        launches: how many launches were asked for.
         raised: the runs of tuners (`CompileRecord.tuning`) that ended in an exception.
+        executor: what computes launches, and counts what became of them; None where none is executed.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class Session:
         cache: Path,
         keep_ir: bool,
         on_record: Callable[[CompileRecord], None] | None,
+        executor: Executor | None = None,
     ) -> None:
         from triton.backends.compiler import GPUTarget
 
@@ -54,6 +57,7 @@ class Session:
         self.cache = cache
         self.keep_ir = keep_ir
         self.launches = 0
+        self.executor = executor
         self.device = next(_device_numbers)
         self.tools = tools
         self.mode = f"hivm-{hivm.tool_version(tools)}" if tools is not None else "linalg"
@@ -124,7 +128,7 @@ class Session:
                 settings.logger().exception("on_record failed for kernel %s", record.kernel)
 
     def count_launch(self) -> None:
-        """Take note of a launch that was not executed; the driver calls this."""
+        """Take note of a launch; the driver calls this."""
         with self.lock:
             self.launches += 1
 
@@ -249,6 +253,7 @@ def offline(
     cache: str | os.PathLike[str] | None = None,
     keep_ir: bool = False,
     on_record: Callable[[CompileRecord], None] | None = None,
+    execute: bool | str = False,
 ) -> Iterator[Session]:
     """Compile for Ascend without CANN and without an NPU, inside the `with` block.
 
@@ -267,11 +272,15 @@ def offline(
         keep_ir: keep the text of every stage in the records.
         on_record: called with each record as it is made, on the thread that compiled. What it raises is
             logged.
+        execute: compute launches on the CPU, and write their results into CPU tensors and NumPy arrays; needs
+            the extra `[hivm]`, and a C compiler or llvmlite. True guards them (a process of its own, zones
+            around every array); "unguarded" runs them in this process, faster.
 
     Raises:
         UnknownChip: `arch` is no chip that an installed compiler accepts.
         NoAscendBackend: the installed Triton has no backend for npu targets.
-        HivmUnavailable: `hivm` is asked for, and bishengir-compile is missing or does not know the chip.
+        HivmUnavailable: `hivm` is asked for, and bishengir-compile is missing or does not know the chip; or
+            `execute` is, and what lowers or links kernels is missing.
     """
     check_chip(arch)
     backend_class = backend.backend_class()
@@ -283,6 +292,7 @@ def offline(
         Path(cache if cache is not None else default_cache()).absolute(),
         keep_ir,
         on_record,
+        _executor(execute) if execute else None,
     )
     try:
         _state.enter(session, Hooks(backend_class, _state.current).install)
@@ -290,6 +300,11 @@ def offline(
     finally:
         session.settle()
         _state.leave(session)
+
+
+def _executor(execute: bool | str) -> Executor:
+    cache = default_cache()
+    return Executor(hivm.find_tools(), cache.with_name(cache.name + "-execute"), execute != "unguarded")
 
 
 def _tools_for(chip: str) -> Path:

@@ -1,0 +1,219 @@
+"""Launches that compute: a kernel's arguments into the slots of its machine code, once a program of the grid.
+
+What cannot be computed is said by name and left alone; what goes wrong in it is the launch's own error.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import ctypes
+import os
+import signal
+import struct
+import threading
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Callable
+
+from triton_ascend_compat.offline.execute import guarding, lowering, worker
+from triton_ascend_compat.offline.execute.guarding import GUARD, ExecutionFault, Grid, Memory
+from triton_ascend_compat.offline.execute.library import NotExecuted
+
+
+class NotExecutedWarning(UserWarning):
+    """A launch was not computed: its results are what they were before."""
+
+
+class UnwrittenWarning(UserWarning):
+    """Results of a launch depend on memory that was never written."""
+
+
+@dataclass
+class Tally:
+    """What became of the launches: how many were computed, how many were a tuner's trials, how many were not
+    computed (by kernel and reason), and what went wrong in computed ones."""
+
+    computed: int = 0
+    trials: int = 0
+    refused: collections.Counter[tuple[str, str]] = field(default_factory=collections.Counter)
+    faults: collections.Counter[str] = field(default_factory=collections.Counter)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As data that JSON has a form for."""
+        refused = [[kernel, reason, count] for (kernel, reason), count in self.refused.items()]
+        return {**vars(self), "refused": refused, "faults": dict(self.faults)}
+
+    def add(self, told: Mapping[str, Any]) -> None:
+        """Count what another tally, as `as_dict` gave it, says too."""
+        self.computed += told["computed"]
+        self.trials += told["trials"]
+        self.refused.update({(kernel, reason): count for kernel, reason, count in told["refused"]})
+        self.faults.update(told["faults"])
+
+    def excuse(self) -> str | None:
+        """Why there may be no results to compare: what was not executed. None where all was."""
+        reasons = [f"kernel {kernel} was not executed: {reason}" for kernel, reason in self.refused]
+        return "; ".join(reasons) or None
+
+    def lines(self) -> list[str]:
+        """A report: one line for what was computed, one for each reason, and one for each fault."""
+        head = f"{self.computed} launches computed, {sum(self.refused.values())} not executed"
+        return [
+            head + (f", {self.trials} trials of tuners not computed" if self.trials else ""),
+            *(f"not executed: {kernel}: {why} ({n} launches)" for (kernel, why), n in self.refused.items()),
+            *(f"{fault} ({count} times)" if count > 1 else fault for fault, count in self.faults.items()),
+        ]
+
+
+_thread = threading.local()
+
+
+@contextlib.contextmanager
+def trial() -> Iterator[None]:
+    """Launches on this thread are a tuner's trials: they are not computed."""
+    before, _thread.trial = getattr(_thread, "trial", False), True
+    try:
+        yield
+    finally:
+        _thread.trial = before
+
+
+class Executor:
+    """Computes launches.
+
+    Args:
+        tools: the folder of bishengir-opt.
+        cache: the folder for machine code; its own, mode 0700.
+        guarded: run in a process of its own, between guard zones.
+
+    Raises:
+        ExecutionUnavailable: bishengir-opt or what links is missing, or `cache` is open to others.
+    """
+
+    def __init__(self, tools: Path, cache: Path, guarded: bool = True) -> None:
+        self.guarded = guarded
+        self.tally = Tally()
+        self.tools = lowering.Tools.find(tools)
+        self.cache = lowering.private_folder(cache)
+
+    def launcher(self, kernel: Any) -> Callable[..., None]:
+        """What takes the place of a compiled kernel's `run`."""
+        prepared: list[_Kernel] = []
+
+        def launch(x: int, y: int, z: int, stream: Any, function: Any, *rest: Any, **_: Any) -> None:
+            if getattr(_thread, "trial", False):
+                self.tally.trials += 1
+                return
+            try:
+                if not prepared:
+                    prepared.append(_Kernel(kernel, self))
+                unwritten = prepared[0].launch(Grid(x, y, z), rest[4:])
+            except NotExecuted as reason:
+                self.tally.refused[_name(kernel), str(reason)] += 1
+                text = f"kernel {_label(kernel)} was not executed: {reason}"
+                warnings.warn(text, NotExecutedWarning, stacklevel=5)
+                return
+            except ExecutionFault as fault:
+                text = f"kernel {_label(kernel)}: {fault}"
+                self.tally.faults[text] += 1
+                raise ExecutionFault(text) from None
+            self.tally.computed += 1
+            for names in unwritten:
+                text = f"kernel {_label(kernel)}: {names} depends on memory that was never written"
+                self.tally.faults[text] += 1
+                warnings.warn(text, UnwrittenWarning, stacklevel=5)
+
+        return launch
+
+
+class _Kernel:
+    """One compiled kernel with its machine code."""
+
+    def __init__(self, kernel: Any, executor: Executor) -> None:
+        text = kernel.asm.get("ttadapter")
+        if text is None:
+            raise NotExecuted("it has no linalg text (a SIMT-only kernel)")
+        self._lowered = lowering.lower(text, executor.guarded, executor.tools, executor.cache)
+        names = list(kernel.src.signature)
+        absent = {names[key] if isinstance(key, int) else key for key in kernel.src.constants}
+        takes = [(number, name) for number, name in enumerate(names) if name not in absent]
+        kinds = self._lowered.kinds[2:]
+        if len(takes) != len(kinds):
+            raise NotExecuted(f"it takes {len(kinds)} arguments and is given {len(takes)}")
+        self._takes = [(number, name, kind) for (number, name), kind in zip(takes, kinds)]
+        # What follows addresses must run where they lead; it is tried in a forked process first.
+        self._guarded = executor.guarded and not self._lowered.follows_addresses
+        self._tried_first = executor.guarded and self._lowered.follows_addresses
+        self._entry = None if self._guarded else worker.load(str(self._lowered.library))
+        self._lock = threading.Lock()
+
+    def launch(self, grid: Grid, arguments: Sequence[Any]) -> tuple[str, ...]:
+        """Compute; the names of arguments whose results depend on memory that was never written."""
+        slots = [_slot(arguments[number], name, kind) for number, name, kind in self._takes]
+        if self._entry is None:
+            return GUARD.launch(self._lowered.library, slots, grid)
+        own = ctypes.create_string_buffer(2 * guarding.OWN)
+        packed = guarding.pack(ctypes.addressof(own), slots, lambda memory: memory.pointer)
+        call = (packed, *grid, 0, grid.programs, -1)
+        with self._lock:  # a library has one ring of buffers
+            if self._tried_first:
+                _try(self._entry, call)
+            self._entry(*call)
+        return ()
+
+
+def _slot(value: Any, name: str, kind: str) -> Memory | bytes:
+    if kind == "ptr":
+        return _memory(value, name)
+    if kind in ("f32", "f64"):
+        return struct.pack("f4x" if kind == "f32" else "d", float(value))
+    if kind.startswith("i"):
+        return struct.pack("Q", int(value) & 0xFFFF_FFFF_FFFF_FFFF)
+    raise NotExecuted(f"its argument {name} is a scalar of type {kind}")
+
+
+def _memory(value: Any, name: str) -> Memory:
+    if type(value).__name__ == "TensorWrapper":  # what triton.reinterpret gives
+        value = value.base
+    if hasattr(value, "untyped_storage"):
+        if value.device.type != "cpu":
+            raise NotExecuted(f"its argument {name} lies on the device {value.device.type}, not in memory")
+        storage = value.untyped_storage()
+        return Memory(name, value.data_ptr(), storage.data_ptr(), storage.nbytes(), value.numel())
+    owner = value
+    if not hasattr(value, "__array_interface__"):
+        raise NotExecuted(f"its argument {name} is a {type(value).__name__}, which has no memory")
+    while hasattr(owner.base, "__array_interface__"):
+        owner = owner.base
+    pointer, start = (array.__array_interface__["data"][0] for array in (value, owner))
+    return Memory(name, pointer, start, owner.nbytes, value.size)
+
+
+def _try(entry: Callable[..., None], call: tuple[Any, ...]) -> None:
+    """Run in a forked copy of this process first: what crashes crashes there."""
+    child = os.fork()
+    if child == 0:
+        for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGALRM):
+            signal.signal(number, signal.SIG_DFL)
+        signal.alarm(int(guarding.TIME_LIMIT))
+        entry(*call)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        raise ExecutionFault(f"crashed: {signal.Signals(os.WTERMSIG(status)).name}")
+
+
+def _name(kernel: Any) -> str:
+    return str(getattr(kernel.src, "name", kernel.metadata.name))
+
+
+def _label(kernel: Any) -> str:
+    """The kernel and its constexprs, as messages name it."""
+    parameters = getattr(getattr(kernel.src, "fn", None), "params", ())
+    wanted = {parameter.name for parameter in parameters if parameter.is_constexpr}
+    constants = {name: value for name, value in kernel.src.constants.items() if name in wanted}
+    config = ", ".join(f"{name}={getattr(value, 'value', value)}" for name, value in constants.items())
+    return f"{_name(kernel)} [{config}]" if config else _name(kernel)

@@ -1,0 +1,183 @@
+"""Fills in `library.mlir`: bodies for functions that linalg only declares, and the runtime of a kernel."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from string import Template
+from typing import NamedTuple
+
+from triton_ascend_compat.offline.execute.worker import ENTRY
+
+#: The kernel's own name in its library, so that no kernel can be called `free`.
+KERNEL = "ascend_kernel"
+
+#: What functions are called that make a memref of an address; the element type follows.
+POINTER = "ascend_pointer_"
+
+#: All that is filled in; part of the cache's key.
+TEXT = Path(__file__).with_name("library.mlir").read_text(encoding="utf-8")
+
+_PARTS = {
+    name: Template("\n".join(line for line in text.splitlines() if not line.startswith("//")))
+    for name, text in re.findall(r"^//// (\w+)\n(.*?)(?=^////|\Z)", TEXT, re.MULTILINE | re.DOTALL)
+}
+_DECLARATION = re.compile(
+    r"func\.func private @(?P<name>\w+)\((?P<given>[^)]*)\)(?: -> (?P<result>\S+))?"
+    r"(?: attributes \{.*\})?(?=\n)"
+)
+_DESCRIPTOR = "!llvm.struct<(ptr, ptr, i64, array<1 x i64>, array<1 x i64>)>"
+
+
+class NotExecuted(Exception):
+    """A kernel, or one of its launches, cannot be computed here; the text says why."""
+
+
+def fill(part: str, **values: object) -> str:
+    """A text of `library.mlir` with these values in it."""
+    return _PARTS[part].substitute(values)
+
+
+class _Tensor(NamedTuple):
+    shape: tuple[int, ...]
+    element: str
+
+    @classmethod
+    def of(cls, text: str) -> _Tensor:
+        found = re.fullmatch(r"tensor<((?:\d+x)*)(\w+)>", text)
+        if found is None:
+            raise NotExecuted(f"a tensor of type {text} has no form on the CPU")
+        return cls(tuple(int(size) for size in found[1].split("x")[:-1]), found[2])
+
+    @property
+    def memref(self) -> str:
+        return "memref<" + "".join(f"{size}x" for size in self.shape) + self.element + ">"
+
+    @property
+    def flat(self) -> str:
+        return f"memref<{math.prod(self.shape)}x{self.element}>"
+
+    def view(self, name: str) -> str:
+        """An operation that views the buffer `name` as one row."""
+        if len(self.shape) == 1:
+            return f"memref.cast {name} : {self.memref} to {self.flat}"
+        dims = ", ".join(str(number) for number in range(len(self.shape)))
+        return f"memref.collapse_shape {name} [[{dims}]] : {self.memref} into {self.flat}"
+
+    def buffer(self, name: str, parameter: str) -> str:
+        """Operations that make a parameter a buffer, `name`, and a row, `name`_flat."""
+        return (
+            f"%{name} = bufferization.to_memref {parameter} : {self.memref}\n"
+            f"%{name}_flat = {self.view(f'%{name}')}\n"
+        )
+
+
+def with_bodies(text: str) -> str:
+    """The linalg text with a body for each function that it only declares.
+
+    Raises:
+        NotExecuted: it declares one that has no form on the CPU.
+    """
+
+    def define(found: re.Match[str]) -> str:
+        name, given, result = found["name"], found["given"].split(", "), found["result"] or ""
+        if name.startswith(POINTER):
+            return found[0]
+        if name.startswith("__hmf_"):
+            body = _math_function(name, given, result)
+        else:
+            body = _tensor_function(re.sub(r"_\d+$", "", name), given)
+        parameters = ", ".join(f"%p{number}: {kind}" for number, kind in enumerate(given))
+        return f"func.func private @{name}({parameters}) -> {result} {{\n{body}\n}}"
+
+    return _DECLARATION.sub(define, text)
+
+
+def _tensor_function(kind: str, given: list[str]) -> str:
+    if kind not in ("triton_cumsum", "triton_cumprod", "triton_sort", "triton_flip", "triton_gather"):
+        raise NotExecuted(f"it calls {kind}, a library function without a form on the CPU")
+    source = result = _Tensor.of(given[0])
+    element, before, values = source.element, source.buffer("in", "%p0"), {"flat": source.flat}
+    if kind in ("triton_cumsum", "triton_cumprod"):
+        wide = "f32" if element in ("f16", "bf16") else element  # the hardware's scans go through fp32
+        is_float, is_sum = "f" in wide, kind == "triton_cumsum"
+        values |= {
+            "wide": wide,
+            "start": ("0" if is_sum else "1") + (".0" if is_float else ""),
+            "operation": ("add" if is_sum else "mul") + ("f" if is_float else "i"),
+            "widen": "arith.extf" if wide != element else "arith.bitcast",
+            "narrow": "arith.truncf" if wide != element else "arith.bitcast",
+        }
+        kind = "triton_scan"
+    elif kind == "triton_sort":
+        before += f"memref.copy %in, %out : {source.memref} to {source.memref}"
+        values["compare"] = "cmpf olt" if "f" in element else "cmpi slt"
+    elif kind == "triton_gather":
+        indices = _Tensor.of(given[1])
+        result = _Tensor(indices.shape, element)
+        before += indices.buffer("index", "%p1") + "%m_0 = arith.constant 1 : index\n"
+        for k, size in enumerate(source.shape):
+            before += f"%long{k} = arith.constant {size} : index\n"
+            before += f"%m_{k + 1} = arith.select %is{k}, %long{k}, %m_{k} : index\n"
+        values |= {"index_flat": indices.flat, "index_element": indices.element, "result_flat": result.flat}
+    rank = len(result.shape)
+    behind = [math.prod(result.shape[k + 1 :]) for k in range(rank)]
+    axes = [fill("axis", k=k, next=k + 1, size=result.shape[k], behind=behind[k]) for k in range(rank)]
+    body = fill(kind, element=element, rank=rank, **values)
+    axis = 2 if kind == "triton_gather" else 1
+    return fill(
+        "rows",
+        **{"axis": axis, "axis_type": given[axis], "total": math.prod(result.shape), "rank": rank},
+        **{"memref": result.memref, "tensor": result.memref.replace("memref", "tensor"), "body": body},
+        **{"select": "\n".join(axes), "view_out": result.view("%out"), "before": before},
+    )
+
+
+def _math_function(name: str, given: list[str], result: str) -> str:
+    """A function of the device library, `__hmf_tanf` (fp32), `__hmf_tanDh` (fp16) or `__hmf_powi`."""
+    found = re.fullmatch(r"__hmf_(isinf|powi|\w+?)(f|Dh)?", name)
+    if found is None or found[1] not in _PARTS:
+        raise NotExecuted(f"it calls {name}, a library function without a form on the CPU")
+    return fill(found[1], kind=result, given=given[0]) + f"\nreturn %y : {result}"
+
+
+def pointer(element: str) -> str:
+    """A function that makes a memref of an address, in the LLVM dialect."""
+    return fill("pointer", element=element, struct=_DESCRIPTOR)
+
+
+def runtime(kinds: tuple[str, ...], kernel: str) -> str:
+    """The runtime with the entry. `kinds`: of each kernel argument "ptr" or its LLVM type; `kernel`: the text
+    of the lowered kernel, which says what it needs."""
+    loads: list[str] = []
+    given: list[str] = []
+    types: list[str] = []
+
+    def load(name: str, kind: str) -> str:
+        loads.append(fill("slot", name=name, offset=8 * len(loads), kind=kind))
+        return f"%{name}"
+
+    for number, kind in enumerate(kinds):
+        if kind == "ptr":
+            at, size = load(f"p{number}", "!llvm.ptr"), load(f"n{number}", "i64")
+            given += [at, at, "%c0", size, "%c1"]
+            types += ["!llvm.ptr", "!llvm.ptr", "i64", "i64", "i64"]
+        else:
+            given.append(load(f"a{number}", kind))
+            types.append(kind)
+    given += ["%gx", "%gy", "%gz", "%x", "%y", "%z"]
+    types += ["i32"] * 6
+    divisions = []
+    for operation, width in sorted(set(re.findall(r"@ascend_([su](?:div|rem))_i(\d+)\(", kernel))):
+        limits = {"low": -(1 << int(width) - 1), "high": (1 << int(width) - 1) - 1}
+        divisions.append(
+            fill(
+                "signed_division" if operation[0] == "s" else "unsigned_division",
+                **{"operation": operation, "kind": f"i{width}", **limits},
+                instead="%limit" if operation.endswith("div") else "%a",
+            )
+        )
+    words = {"loads": "\n  ".join(loads), "given": ", ".join(given), "types": ", ".join(types)}
+    entry = fill("entry", entry=ENTRY, kernel=KERNEL, **words)
+    return "\n".join([fill("buffers"), fill("to_bf16") if "bf16" in kernel else "", *divisions, entry])

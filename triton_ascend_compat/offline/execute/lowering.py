@@ -1,0 +1,302 @@
+"""From linalg text to machine code: triton-ascend's own output, upstream MLIR's passes, Triton's own LLVM.
+
+`bishengir-opt` runs the passes, libtriton generates an object, the C compiler links it, and without one
+llvmlite loads it. No shell runs; libraries lie in a folder of the user's own, where no compile looks.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+from typing import NamedTuple
+
+from triton_ascend_compat.offline.execute import library
+from triton_ascend_compat.offline.execute.library import KERNEL, POINTER, NotExecuted, fill
+from triton_ascend_compat.offline.hivm import HivmUnavailable
+
+#: Up to buffers. Without buffer-loop-hoisting a loop of 100,000 turns keeps 100,000 buffers; but hoisted
+#: buffers hide stale contents, so a guarded kernel frees its buffers in the loop instead.
+_TO_BUFFERS = (
+    "builtin.module(inline,execution-engine-convert-hfusion-to-upstream,"
+    "func.func(convert-elementwise-to-linalg),empty-tensor-to-alloc-tensor,"
+    "one-shot-bufferize{{allow-return-allocs-from-loops=true}},{deallocation})"
+)
+_HOIST = "func.func(buffer-loop-hoisting)"
+_FREE = (
+    "ownership-based-buffer-deallocation,canonicalize,buffer-deallocation-simplification,"
+    "bufferization-lower-deallocations,canonicalize"
+)
+_TO_LLVM = (
+    "builtin.module(func.func(convert-linalg-to-loops),convert-vector-to-scf,expand-strided-metadata,"
+    "lower-affine,convert-scf-to-cf,math-legalize-to-f32,"
+    "arith-emulate-unsupported-floats{source-types=bf16 target-type=f32},arith-expand{include-bf16=true},"
+    "convert-math-to-funcs,convert-math-to-llvm,convert-math-to-libm,convert-vector-to-llvm,"
+    "finalize-memref-to-llvm{use-generic-functions=true},convert-func-to-llvm,convert-arith-to-llvm,"
+    "convert-cf-to-llvm,convert-index-to-llvm,reconcile-unrealized-casts)"
+)
+
+#: Without meaning where programs run one after the other, or without an effect on memory.
+_DROPPED = re.compile(
+    r"^\s*(annotation\.mark|gpu\.barrier|hivm\.hir\.(sync_block_\w+|set_flag|wait_flag|pipe_barrier)"
+    r"|(func\.)?call @triton_(print|assert)|func\.func private @triton_(print|assert)).*\n",
+    re.MULTILINE,
+)
+_REDUCE = re.compile(
+    r"(?P<name>%\w+)(?P<many>:\d+)? = linalg\.reduce ins\((?P<values>[^)]*) : (?P<kinds>[^)]*)\) "
+    r"outs\((?P<inits>[^)]*) : (?P<results>[^)]*)\) dimensions = \[(?P<axis>\d+)\]"
+)
+_HALF_SUM = re.compile(
+    _REDUCE.pattern + r"[^\n]*\n\s*\((?P<in>%\w+): f16, (?P<init>%\w+): f16\) \{\n"
+    r"\s*(?P<sum>%\w+) = arith\.(?P<operation>addf|mulf) [^\n]*: f16\n\s*linalg\.yield (?P=sum) : f16\n\s*\}"
+)
+_SIGNATURE = re.compile(r"func\.func @\S+?\((?P<arguments>[^\n]*)\) attributes \{[^\n]*\}")
+_ARGUMENT = re.compile(r"%arg\d+: ([^,{]+?)(?: \{[^}]*\})?(?:, |$)")
+_POINTER_CAST = re.compile(r"hivm\.hir\.pointer_cast\((%\w+)\) \[(%\w+)\] : memref<\?x(\w+)>")
+
+
+class ExecutionUnavailable(HivmUnavailable):
+    """Launches cannot be computed on this machine; the text says what is missing and how to get it."""
+
+
+class Lowered(NamedTuple):
+    """A kernel as machine code: the `library` to load; of each argument its kind, "ptr" or the LLVM type; and
+    whether it reads addresses from memory and goes there."""
+
+    library: Path
+    kinds: tuple[str, ...]
+    follows_addresses: bool
+
+
+class Tools(NamedTuple):
+    """What lowering needs: the path of bishengir-opt, and that of a C compiler, or None for llvmlite."""
+
+    opt: Path
+    cc: str | None
+
+    @classmethod
+    def find(cls, folder: Path) -> Tools:
+        """bishengir-opt in `folder`, and what links.
+
+        Raises:
+            ExecutionUnavailable: one is missing; the text says how to get it.
+        """
+        opt = folder / "bishengir-opt"
+        if not opt.is_file():
+            raise ExecutionUnavailable(
+                f"computing launches needs bishengir-opt, which is not in {folder}; "
+                "install it with: pip install 'triton-ascend-compat[hivm]'"
+            )
+        cc = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
+        if cc is None and importlib.util.find_spec("llvmlite") is None:
+            raise ExecutionUnavailable(
+                "computing launches needs a C compiler (cc, gcc or clang on PATH) or llvmlite; "
+                "install one, for example with: pip install llvmlite"
+            )
+        return cls(opt, cc)
+
+
+_lock = threading.Lock()
+
+
+def lower(text: str, guarded: bool, tools: Tools, cache: Path) -> Lowered:
+    """The machine code of a kernel's linalg text, from `cache` or newly made.
+
+    Raises:
+        NotExecuted: it cannot be lowered; the text says why.
+    """
+    signature = _SIGNATURE.search(text)
+    if signature is None or "SyncBlockLockArgIdx = 0" not in text or "WorkspaceArgIdx = 1" not in text:
+        raise NotExecuted("its linalg text has another calling convention than triton-ascend 3.2.0's")
+    kinds = tuple(
+        "ptr" if kind.startswith("memref<?x") else kind for kind in _ARGUMENT.findall(signature["arguments"])
+    )[:-6]  # the numbers of programs and the program's own ids are the runtime's
+    prepared = library.with_bodies(_prepare(text))
+    follows = f"@{POINTER}" in prepared  # what it finds there is not its own to free
+    pipeline = _TO_BUFFERS.format(deallocation=_FREE if guarded and not follows else _HOIST)
+    lowered = Lowered(cache / f"{_key(prepared, pipeline, tools)}.so", kinds, follows)
+    with _lock:
+        if not lowered.library.exists():
+            _put(lowered.library, _make(prepared, pipeline, kinds, tools))
+    return lowered
+
+
+# Text in.
+
+
+def _prepare(text: str) -> str:
+    """The text without what has no meaning here, and with what upstream MLIR can lower."""
+    if "inline_asm" in text:  # LLVM would end this process
+        raise NotExecuted("it has inline assembly")
+    text = _SIGNATURE.sub(rf"func.func @{KERNEL}(\g<arguments>)", _DROPPED.sub("", text), count=1)
+    text = _HALF_SUM.sub(_widen_sum, re.sub(r" \{tt\.[^}]*\}", "", text))
+    text = _REDUCE.sub(lambda found: _start_from_first(found, text), text)
+    elements = sorted({element for _, _, element in _POINTER_CAST.findall(text)})
+    declared = [f"func.func private @{POINTER}{one}(i64, index) -> memref<?x{one}>\n" for one in elements]
+    text = _POINTER_CAST.sub(rf"call @{POINTER}\3(\1, \2) : (i64, index) -> memref<?x\3>", text)
+    return text.replace("module {\n", "module {\n" + "".join(declared), 1)
+
+
+def _widen_sum(found: re.Match[str]) -> str:
+    """A sum of fp16 goes through fp32, as on the hardware."""
+    wide = {f"wide_{name}": found[name].replace("f16", "f32") for name in ("kinds", "results")}
+    return fill("wide_sum", **found.groupdict(), **wide)
+
+
+def _start_from_first(found: re.Match[str], text: str) -> str:
+    """A reduction by a function without a known neutral element starts from `tensor.empty` in the linalg
+    text; here from the first element, and goes on with the rest."""
+    values, kinds, inits, results = (
+        found[name].split(", ") for name in ("values", "kinds", "inits", "results")
+    )
+    if not all(f"{init} = tensor.empty()" in text for init in inits):
+        return found[0]
+    name, axis = found["name"], int(found["axis"])
+    lines, rests, rest_kinds = [], [], []
+    for number, (value, kind, result) in enumerate(zip(values, kinds, results)):
+        *shape, element = kind[len("tensor<") : -1].split("x")
+        at, first, rest = ["0"] * len(shape), shape.copy(), shape.copy()
+        first[axis], rest[axis] = "1", str(int(shape[axis]) - 1)
+        behind = f" [{', '.join('1' for _ in shape)}] : {kind} to "
+        rest_kinds.append(f"tensor<{'x'.join([*rest, element])}>")
+        lines.append(
+            f"{name}_first{number} = tensor.extract_slice {value}"
+            f"[{', '.join(at)}] [{', '.join(first)}]{behind}{result}"
+        )
+        at[axis] = "1"
+        rests.append(f"{name}_rest{number}")
+        lines.append(
+            f"{rests[-1]} = tensor.extract_slice {value}"
+            f"[{', '.join(at)}] [{', '.join(rest)}]{behind}{rest_kinds[-1]}"
+        )
+    firsts = ", ".join(f"{name}_first{number}" for number in range(len(values)))
+    ins = f"{', '.join(rests)} : {', '.join(rest_kinds)}"
+    reduce = f"linalg.reduce ins({ins}) outs({firsts} : {found['results']}) dimensions = [{axis}]"
+    return "\n".join([*lines, f"{name}{found['many'] or ''} = {reduce}"])
+
+
+# Machine code out.
+
+
+def _make(text: str, pipeline: str, kinds: tuple[str, ...], tools: Tools) -> bytes:
+    buffers = _opt(tools.opt, pipeline, text)
+    # As linalg, a copy becomes loops that LLVM sees; else it is a call of another runtime's memrefCopy.
+    copies = r"memref\.copy (%\S+), (%\S+) : (.*) to (memref<.*>)(?=\n)"
+    buffers = re.sub(copies, r"linalg.copy ins(\1 : \3) outs(\2 : \4)", buffers)
+    kernel = _finish(_opt(tools.opt, _TO_LLVM, buffers))
+    with tempfile.TemporaryDirectory(prefix="ascend-execute-") as folder:
+        text_file, object_file, linked = (Path(folder) / f"kernel.{end}" for end in ("mlir", "o", "so"))
+        text_file.write_text(f"module {{\n{kernel}\n{library.runtime(kinds, kernel)}\n}}\n", encoding="utf-8")
+        object_ = _object(text_file)
+        if tools.cc is None:
+            return object_
+        object_file.write_bytes(object_)
+        options = ("-shared", "-nostartfiles", "-lm", "-Wl,-z,defs", "-lc")
+        _run([tools.cc, "-o", str(linked), str(object_file), *options], "it does not link")
+        return linked.read_bytes()
+
+
+def _opt(opt: Path, pipeline: str, text: str) -> str:
+    return _run([str(opt), f"--pass-pipeline={pipeline}", "-"], "it cannot be lowered for the CPU", text)
+
+
+def _run(command: list[str], failure: str, given: str = "") -> str:
+    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()] or ["no reason given"]
+        told = next((line for line in lines if "error:" in line or "undefined" in line), lines[0])
+        raise NotExecuted(f"{failure}: {told.split('error: ', 1)[-1][:300]}")
+    return done.stdout
+
+
+def _finish(text: str) -> str:
+    """The body of the lowered module, if it is all LLVM, with divisions that cannot kill the process."""
+    body = text[text.index("{\n") + 2 : text.rstrip().rindex("}")]
+    left = re.search(r'^\s*(?:%[^=\n]* = )?"?((?!llvm\.)[a-z_]\w*\.[\w.]+)', body, re.MULTILINE)
+    if left is not None:  # libtriton would die of it
+        raise NotExecuted(f"its operation {left[1]} has no form on the CPU")
+    division = r"llvm\.([su](?:div|rem)) (%\w+, %\w+) +: (i\d+)"
+    body = re.sub(division, r"llvm.call @ascend_\1_\3(\2) : (\3, \3) -> \3", body)
+    ours = r"^ *llvm\.func @(?:free|aligned_alloc|memset|_mlir_memref_to_llvm_\w+)\(.*\n"
+    body = re.sub(ours, "", body, flags=re.MULTILINE)
+    pointers = rf"^ *llvm\.func @{POINTER}(\w+)\(.*\n"
+    return re.sub(pointers, lambda found: library.pointer(found[1]), body, flags=re.MULTILINE)
+
+
+def _object(file: Path) -> bytes:
+    from triton._C.libtriton import ir, llvm
+
+    context = ir.context()
+    ir.load_dialects(context)
+    try:
+        module = ir.parse_mlir_module(str(file), context)
+    except RuntimeError as error:
+        raise NotExecuted(f"its lowered text is not valid: {error}") from error
+    module.context = context  # else it is collected first, and LLVM reads freed memory
+    llvm.init_targets()
+    translated = llvm.to_module(module, llvm.context())
+    triple, features = _machine()
+    llvm.attach_datalayout(translated, triple, "", features)
+    llvm.optimize_module(translated, llvm.OPTIMIZE_O2)
+    return bytes(llvm.translate_to_asm(str(translated), triple, "", features, [], False, True))
+
+
+@functools.cache
+def _machine() -> tuple[str, str]:
+    """LLVM's triple and features of this machine."""
+    cpu = Path("/proc/cpuinfo")
+    has_half = cpu.exists() and re.search(r"\bf16c\b", cpu.read_text(encoding="utf-8"))
+    return f"{platform.machine()}-unknown-linux-gnu", "+f16c,+avx" if has_half else ""
+
+
+# The cache.
+
+
+def _key(text: str, pipeline: str, tools: Tools) -> str:
+    parts = [text, pipeline, _TO_LLVM, library.TEXT, str(tools.cc), *_machine(), *_identities(tools.opt)]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+@functools.cache
+def _identities(opt: Path) -> tuple[str, ...]:
+    """What tells these tools, and this room itself, from others."""
+    import triton._C.libtriton as libtriton
+
+    files = [opt, Path(libtriton.__file__), *sorted(Path(__file__).parent.glob("*.py"))]
+    return tuple(f"{file}-{file.stat().st_size}-{file.stat().st_mtime_ns}" for file in files)
+
+
+def private_folder(folder: Path) -> Path:
+    """`folder`, made if need be.
+
+    Raises:
+        ExecutionUnavailable: others could put a library there, or it cannot be made.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.stat()
+    except OSError as error:
+        raise ExecutionUnavailable(f"no folder for lowered kernels: {error}") from error
+    if found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise ExecutionUnavailable(
+            f"{folder} must belong to you alone (mode 0700): to load a library is to run its code"
+        )
+    return folder
+
+
+def _put(file: Path, content: bytes) -> None:
+    """Write beside and rename into place: another process finds all of it or nothing."""
+    beside = file.with_suffix(f".{os.getpid()}")
+    try:
+        beside.write_bytes(content)
+        beside.replace(file)
+    finally:
+        beside.unlink(missing_ok=True)
