@@ -20,6 +20,7 @@ from triton_ascend_compat.offline.chips import DEFAULT_CHIP, check_chip
 from triton_ascend_compat.offline.driver import RecordingDriver, measures_infinity
 from triton_ascend_compat.offline.recorder import Recorder
 from triton_ascend_compat.offline.records import CompileRecord
+from triton_ascend_compat.offline.stand_ins.language import both_names
 from triton_ascend_compat.offline.tuner import TunerKeeper
 from triton_ascend_compat.shim import Hook
 
@@ -279,6 +280,7 @@ def _install(cls: type[Any]) -> None:
         stand_in = RecordingDriver(_state.current, generations.loading_returns_a_thread_limit())
         hook(*generations.active_driver_slot(), lambda _: stand_in)
         undo.callback(events.subscribe(recorder.key_seen))
+        undo.enter_context(both_names())
         _state.stand_ins = None
         _state.before = {name: os.environ.get(name) for name in ("TRITON_CACHE_DIR", "PATH")}
         _state.undo = undo.pop_all()
