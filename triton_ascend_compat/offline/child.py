@@ -23,9 +23,12 @@ def main(settings: dict[str, Any]) -> None:
     """Run the target that `settings` names and write records and end to the file that it names."""
     with RecordFile(settings["records"]) as file:
         triton_ascend_compat.enable()
-        with for_torch_npu(), offline(
-            settings["chip"], hivm=settings["hivm"], cache=settings["cache"], on_record=file.add
-        ) as session:
+        with (
+            for_torch_npu(),
+            offline(
+                settings["chip"], hivm=settings["hivm"], cache=settings["cache"], on_record=file.add
+            ) as session,
+        ):
             failure = _run(settings["kind"], settings["name"], settings["arguments"], session)
             file.end(session, failure)
 

@@ -1,5 +1,4 @@
-"""`triton.language.extra.ascend` (triton-ascend 3.2.0) and `triton.language.extra.cann` (later releases): the
-same modules under both names, whichever the installed release has."""
+"""`triton.language.extra.ascend` (triton-ascend 3.2.0) and `….cann` (later) as the same modules."""
 
 from __future__ import annotations
 
@@ -26,25 +25,23 @@ def both_names() -> Iterator[None]:
     with contextlib.ExitStack() as undo:
         if len(own) == 1:
             (name,), (other,) = own, _NAMES - own
-            package = getattr(extra, name)
-            for child in ("libdevice", "extension"):
-                _provide(undo, package, child)
-            _put(undo, vars(extra), other, package)
+            _provide_extension(undo, getattr(extra, name))
+            _put(undo, vars(extra), other, getattr(extra, name))
             prefix = f"{_EXTRA}.{name}"
             for found in [found for found in sys.modules if f"{found}.".startswith(f"{prefix}.")]:
                 _put(undo, sys.modules, f"{_EXTRA}.{other}{found[len(prefix) :]}", sys.modules[found])
         yield
 
 
-def _provide(undo: contextlib.ExitStack, package: types.ModuleType, child: str) -> None:
-    name = f"{package.__name__}.{child}"
+def _provide_extension(undo: contextlib.ExitStack, package: types.ModuleType) -> None:
+    name = f"{package.__name__}.extension"
     try:
         importlib.import_module(name)
     except ModuleNotFoundError:
         module = types.ModuleType(name, "Stand-in: what this release has under triton.language.")
         language = vars(importlib.import_module("triton.language"))
         vars(module).update({key: value for key, value in language.items() if not key.startswith("_")})
-        _put(undo, vars(package), child, module)
+        _put(undo, vars(package), "extension", module)
         _put(undo, sys.modules, name, module)
 
 
