@@ -89,7 +89,7 @@ def run_batch(files: Sequence[Path], options: Sequence[str], limit: float) -> li
 
 
 def _run_once(files: Sequence[Path], options: Sequence[str], limit: float, folder: Path) -> int | None:
-    env = {**os.environ, LOG: str(folder / "log"), "PYTHONPATH": str(Path(__file__).parent)}
+    env = {**os.environ, LOG: str(folder / "log"), "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'benchmarks'}"}
     env |= {f"TRITON_{name}": str(folder / name) for name in ("CACHE_DIR", "DUMP_DIR", "HOME")}
     env |= {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
     done = [f"@{folder / 'done'}"] if (folder / "done").exists() else []
@@ -190,9 +190,10 @@ def main() -> None:
         ["git", "-C", str(folder), "show", "-s", "--format=%h of %cs"], text=True
     ).strip()
     options = ["--ascend-offline", *(["--ascend-execute"] if arguments.execute else [])]
-    batches = [files[start : start + BATCH] for start in range(0, len(files), BATCH)]
+    count = -(-len(files) // BATCH)
+    batches = [files[start::count] for start in range(count)]
     started = time.perf_counter()
-    results: list[Result] = []
+    results = list[Result]()
     with ThreadPoolExecutor(arguments.jobs) as pool:
         for found in pool.map(lambda batch: run_batch(batch, options, arguments.limit), batches):
             results += found
