@@ -40,6 +40,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--ascend-hivm", action="store_true", default=None, help="Run bishengir-compile too.")
     group.addoption(
+        "--ascend-execute",
+        action="store_true",
+        default=None,
+        help="Compute launches on the CPU; needs [hivm].",
+    )
+    group.addoption(
         "--ascend-leaks",
         choices=("warn", "error"),
         help="Whether a test fails in which a compile option was misplaced or got lost.",
@@ -49,6 +55,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("ascend_offline", "Run all tests in offline mode.", type="bool", default=False)
     parser.addini("ascend_chips", "Chips to compile for.", type="args", default=[])
     parser.addini("ascend_hivm", "Run bishengir-compile too.", type="bool", default=False)
+    parser.addini("ascend_execute", "Compute launches on the CPU.", type="bool", default=False)
     parser.addini("ascend_leaks", "warn or error, as --ascend-leaks.", default="warn")
 
 
@@ -186,5 +193,6 @@ def _the_run(config: pytest.Config) -> Run:
             cache=config.getoption("ascend_cache"),
             leaks_fail=(config.getoption("ascend_leaks") or config.getini("ascend_leaks")) == "error",
             records=config.getoption("ascend_records"),
+            execute=bool(config.getoption("ascend_execute") or config.getini("ascend_execute")),
         )
     return config.stash[_RUN]

@@ -9,6 +9,7 @@ import functools
 from typing import Any, Callable
 
 from triton_ascend_compat.offline.chips import CHIPS
+from triton_ascend_compat.offline.execute import trial
 
 
 class Pointer:
@@ -79,7 +80,8 @@ class RecordingDriver:
 
 def compile_only(kernel_call: Callable[[], Any], quantiles: Any = (0.5,), **_: Any) -> list[float]:
     """A tuner's benchmark that compiles the candidate and measures nothing: all that compile tie."""
-    kernel_call()
+    with trial():
+        kernel_call()
     return [0.0] * len(quantiles or (0.5,))
 
 
@@ -91,7 +93,8 @@ def measures_infinity(session: Callable[[], Any], original: Callable[..., Any]) 
     def do_bench(fn: Callable[[], Any], *args: Any, **kwargs: Any) -> Any:
         if session() is None:
             return original(fn, *args, **kwargs)
-        fn()
+        with trial():
+            fn()
         quantiles = kwargs.get("quantiles")
         return [float("inf")] * len(quantiles) if quantiles else float("inf")
 

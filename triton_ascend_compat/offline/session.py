@@ -18,6 +18,7 @@ from triton_ascend_compat.offline import backend as _backend
 from triton_ascend_compat.offline import fits, hivm
 from triton_ascend_compat.offline.chips import DEFAULT_CHIP, check_chip
 from triton_ascend_compat.offline.driver import RecordingDriver, measures_infinity
+from triton_ascend_compat.offline.execute import Executor
 from triton_ascend_compat.offline.recorder import Recorder
 from triton_ascend_compat.offline.records import CompileRecord
 from triton_ascend_compat.offline.stand_ins.language import both_names
@@ -41,7 +42,8 @@ class Session:
         cache: the folder of its compiled kernels.
         keep_ir: whether records hold the text of each stage.
         records: every compile so far, in the order in which they ended.
-        launches: how many launches were asked for. None was executed.
+        launches: how many launches were asked for.
+        executor: what computes them, and counts what became of them; None where none is executed.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Session:
         cache: Path,
         keep_ir: bool,
         on_record: Callable[[CompileRecord], None] | None,
+        executor: Executor | None = None,
     ) -> None:
         from triton.backends.compiler import GPUTarget
 
@@ -61,6 +64,7 @@ class Session:
         self.keep_ir = keep_ir
         self.records: list[CompileRecord] = []
         self.launches = 0
+        self.executor = executor
         self.device = next(_device_numbers)
         self.tools = tools
         self.mode = f"hivm-{hivm.tool_version(tools)}" if tools is not None else "linalg"
@@ -119,7 +123,7 @@ class Session:
             self._on_record(record)
 
     def count_launch(self) -> None:
-        """Take note of a launch that was not executed; the driver calls this."""
+        """Take note of a launch; the driver calls this."""
         with self._lock:
             self.launches += 1
 
@@ -195,6 +199,7 @@ def offline(
     cache: str | os.PathLike[str] | None = None,
     keep_ir: bool = False,
     on_record: Callable[[CompileRecord], None] | None = None,
+    execute: bool | str = False,
 ) -> Iterator[Session]:
     """Compile for Ascend without CANN and without an NPU, inside the `with` block.
 
@@ -212,11 +217,15 @@ def offline(
         cache: the folder for compiled kernels; None is one beside Triton's own (see `default_cache`).
         keep_ir: keep the text of every stage in the records.
         on_record: called with each record as it is made, on the thread that compiled.
+        execute: compute launches on the CPU, and write their results into CPU tensors and NumPy arrays; needs
+            the extra `[hivm]`, and a C compiler or llvmlite. True guards them (a process of its own, zones
+            around every array); "unguarded" runs them in this process, faster.
 
     Raises:
         UnknownChip: `arch` is no chip that triton-ascend accepts.
         NoAscendBackend: the installed Triton has no backend for npu targets.
-        HivmUnavailable: `hivm` is asked for, and bishengir-compile is missing or does not know the chip.
+        HivmUnavailable: `hivm` is asked for, and bishengir-compile is missing or does not know the chip; or
+            `execute` is, and what lowers or links kernels is missing.
     """
     check_chip(arch)
     cls = _backend.backend_class()
@@ -226,6 +235,7 @@ def offline(
         Path(cache) if cache is not None else default_cache(),
         keep_ir,
         on_record,
+        _executor(execute) if execute else None,
     )
     with _state.lock:
         if not _state.open:
@@ -244,6 +254,11 @@ def offline(
             _apply_environment()
             if not _state.open:
                 _state.undo.close()
+
+
+def _executor(execute: bool | str) -> Executor:
+    cache = default_cache()
+    return Executor(hivm.find_tools(), cache.with_name(cache.name + "-execute"), execute != "unguarded")
 
 
 def _tools_for(chip: str) -> Path:
@@ -270,6 +285,7 @@ def _install(cls: type[Any]) -> None:
             hook(source_class, "parse_options", recorder.wrap_source_options)
             hook(source_class, "make_ir", recorder.wrap_make_ir)
         hook(compiler.CompiledKernel, "__init__", recorder.wrap_kernel_init)
+        hook(compiler.CompiledKernel, "_init_handles", _wrap_init_handles)
         hook(autotuner.Autotuner, "run", _state.tuners.wrap_run)
         undo.callback(_state.tuners.release)
         for name in ("do_bench", "do_bench_cudagraph", "do_bench_npu"):
@@ -341,3 +357,24 @@ def _wrap_add_stages(original: Any) -> Any:
         return result
 
     return add_stages
+
+
+def _wrap_init_handles(original: Any) -> Any:
+    """`CompiledKernel._init_handles`: where a kernel gets its launcher, which has no text of it."""
+
+    @functools.wraps(original)
+    def _init_handles(kernel: Any) -> Any:
+        fresh = kernel.module is None
+        result = original(kernel)
+        session = _state.current()
+        if fresh and session is not None and session.executor is not None:
+            count, compute = kernel.run, session.executor.launcher(kernel)
+
+            def run(*args: Any, **kwargs: Any) -> None:
+                count(*args, **kwargs)
+                compute(*args, **kwargs)
+
+            kernel.run = run
+        return result
+
+    return _init_handles

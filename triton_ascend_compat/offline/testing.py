@@ -22,6 +22,7 @@ from triton_ascend_compat.offline import (
 )
 from triton_ascend_compat.offline.child import RecordFile
 from triton_ascend_compat.offline.chips import check_chip
+from triton_ascend_compat.offline.execute import NotExecutedWarning, Tally
 from triton_ascend_compat.offline.stand_ins import for_torch_npu
 
 _CANNOT = (UnknownChip, NoAscendBackend, HivmUnavailable, triton_ascend_compat.CompatError)
@@ -59,7 +60,13 @@ class Run:
     """One pytest run, in one process of it."""
 
     def __init__(
-        self, chips: list[str], hivm: bool, cache: str | None, leaks_fail: bool, records: str | None
+        self,
+        chips: list[str],
+        hivm: bool,
+        cache: str | None,
+        leaks_fail: bool,
+        records: str | None,
+        execute: bool = False,
     ) -> None:
         self.chips = chips or [DEFAULT_CHIP]
         self._hivm = hivm
@@ -72,6 +79,8 @@ class Run:
         self._sessions: dict[str, Session] = {}
         self._told: list[dict[str, Any]] = []
         self._launches = 0
+        self._execute = execute
+        self._tally = Tally()
 
     def begin(self) -> None:
         """Offline mode for the whole run, imports of test modules included."""
@@ -90,6 +99,8 @@ class Run:
             del self._sessions[item.nodeid]
             self._told += [record.as_dict() for record in session.with_fits()]
             self._launches += session.launches
+            if session.executor is not None:
+                self._tally.add(session.executor.tally.as_dict())
             if self._file is not None:
                 self._file.end(session)
 
@@ -104,7 +115,12 @@ class Run:
             report.longrepr = "misplaced compile options:\n" + "\n".join(dict.fromkeys(leaks))
         elif report.failed and session.launches and _compares_results(call, session.records):
             file, line, _ = item.location
-            reason = f"{len(session.records)} compiles, no launch executed: there are no results to compare"
+            reason: str | None = "no launch executed: there are no results to compare"
+            if session.executor is not None:
+                reason = session.executor.tally.excuse()
+                if reason is None:
+                    return
+            reason = f"{len(session.records)} compiles, {reason}"
             report.outcome = "skipped"
             report.longrepr = (str(item.path or file), (line or 0) + 1, f"Skipped: {reason}")
 
@@ -112,12 +128,13 @@ class Run:
         """What this process saw, for the one that prints the summary."""
         at_import = self._outer.records if self._outer is not None else []
         records = [*(record.as_dict() for record in at_import), *self._told]
-        return {"records": records, "launches": self._launches}
+        return {"records": records, "launches": self._launches, "tally": self._tally.as_dict()}
 
     def add(self, told: dict[str, Any]) -> None:
         """Take what another process saw."""
         self._told += told["records"]
         self._launches += told["launches"]
+        self._tally.add(told["tally"])
 
     def print_summary(self, terminal: Any) -> None:
         """The section at the end of pytest's report."""
@@ -139,6 +156,10 @@ class Run:
         lines += [f"{_where(record)}: {note}" for record in records if record.ok for note in record.notes]
         for line, count in collections.Counter(lines).items():
             terminal.write_line(line + (f" ({count} times)" if count > 1 else ""))
+        if self._execute:
+            for line in self._tally.lines():
+                terminal.write_line(line)
+            return
         terminal.write_line(f"{self._launches} launches were not executed. {reports.NOT_EXECUTED}")
 
     def end(self) -> None:
@@ -162,7 +183,9 @@ class Run:
     def _enter(self, stack: contextlib.ExitStack, chip: str, hivm: bool) -> Session:
         with _usage_errors():
             on_record = self._file.add if self._file is not None else None
-            return stack.enter_context(offline(chip, hivm=hivm, cache=self._cache, on_record=on_record))
+            return stack.enter_context(
+                offline(chip, hivm=hivm, cache=self._cache, on_record=on_record, execute=self._execute)
+            )
 
 
 @contextlib.contextmanager
@@ -177,7 +200,7 @@ def _compares_results(call: pytest.CallInfo[None], records: list[CompileRecord])
     """Whether a test ended in an assertion although every kernel of it compiled."""
     return (
         call.excinfo is not None
-        and issubclass(call.excinfo.type, AssertionError)
+        and issubclass(call.excinfo.type, (AssertionError, NotExecutedWarning))
         and bool(records)
         and all(record.ok for record in records)
     )
