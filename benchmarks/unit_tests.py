@@ -25,15 +25,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from triton_ascend_compat.offline import current_session
+
 ROOT = Path(__file__).resolve().parents[1]
 LOG = "UNIT_TESTS_LOG"
 BATCH = 12
-UNCOMPARED = "no launch executed"
+
+#: How a test can end, and what that means.
+OUTCOMES = {
+    "computed": "passed, and all that it launched was computed",
+    "passed": "passed, with launches that were not computed, or with none",
+    "uncompared": "compiled; it compares results of launches that were not computed",
+    "skipped": "skipped by itself",
+    "failed": "failed",
+    "died": "ended its process, or ran out of time",
+}
 
 
 @dataclass(frozen=True)
 class Result:
-    """How one test ended: `outcome` is passed, uncompared (nothing was computed), skipped, failed or died."""
+    """How one test ended: one of OUTCOMES, and why."""
 
     file: str
     test: str
@@ -51,7 +62,16 @@ def pytest_runtest_logreport(report: Any) -> None:
     crash = getattr(report.longrepr, "reprcrash", None)
     told = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
     why = crash.message if crash is not None else str(told or "")
-    _log({"test": report.nodeid, "when": report.when, "outcome": report.outcome, "why": why})
+    outcome = report.outcome
+    session = current_session()
+    if outcome == "skipped" and "executed" in why:
+        outcome = "uncompared"
+    elif (
+        report.when == "call" and outcome == "passed" and session is not None and session.executor is not None
+    ):
+        tally = session.executor.tally
+        outcome = "computed" if tally.computed and not tally.refused else outcome
+    _log({"test": report.nodeid, "when": report.when, "outcome": outcome, "why": why})
 
 
 def pytest_collectreport(report: Any) -> None:
@@ -119,18 +139,12 @@ def _read(log: Path) -> tuple[list[Result], str | None]:
             if line["when"] == "teardown" and line["test"] == running:
                 running = None
     worst.pop(running or "", None)
-    return [Result(*_split(test), _outcome(line), line["why"]) for test, line in worst.items()], running
+    return [Result(*_split(test), line["outcome"], line["why"]) for test, line in worst.items()], running
 
 
 def _split(test: str) -> tuple[str, str]:
     file, _, name = test.partition("::")
     return Path(file).name, name
-
-
-def _outcome(line: dict[str, Any]) -> str:
-    return (
-        "uncompared" if UNCOMPARED in line["why"] and line["outcome"] == "skipped" else str(line["outcome"])
-    )
 
 
 def reason(why: str) -> str:
@@ -146,7 +160,7 @@ def page(results: Iterable[Result], commit: str, seconds: float) -> str:
     by_file: dict[str, list[Result]] = collections.defaultdict(list)
     for result in results:
         by_file[result.file].append(result)
-    columns = ("passed", "uncompared", "skipped", "failed", "died")
+    columns = tuple(OUTCOMES)
     total = collections.Counter(result.outcome for file in by_file.values() for result in file)
     rows = []
     for file, own in sorted(by_file.items()):
@@ -167,7 +181,7 @@ def page(results: Iterable[Result], commit: str, seconds: float) -> str:
             + ", ".join(f"{total[column]} {column}" for column in columns),
             "",
             head,
-            "|---|---|---|---|---|---|---|---|",
+            "|---" * (len(columns) + 3) + "|",
             *rows,
             "",
         ]
