@@ -43,11 +43,13 @@ class Attempt:
 
 
 @click.command()
-def command() -> None:
+@click.option("--compute", is_flag=True, help="Compute three miscompiled kernels instead; needs [hivm].")
+def command(compute: bool) -> None:
     """Compile the reported case: five fp32 loads over 2**28 elements, XBLOCK 4096, grid 65536.
 
     The front end and the compiler down to linalg are the installed triton-ascend's own; the last stage,
-    which needs CANN, is replaced (offline mode), and nothing is executed.
+    which needs CANN, is replaced (offline mode), and nothing is executed. With --compute, kernels that
+    triton-ascend 3.2.0 compiles wrongly are executed on this machine's CPU, and compared with NumPy.
 
     \b
     Exit code: 0 the candidates compiled; 1 one did not, or Triton cannot be used here.
@@ -60,7 +62,14 @@ def command() -> None:
             raise click.ClickException(
                 f"the demo needs triton-ascend, and importing triton failed: {error}"
             ) from error
-        raise SystemExit(0 if _run() else 1)
+        raise SystemExit(0 if (_run_computed() if compute else _run()) else 1)
+
+
+def _run_computed() -> bool:
+    from triton_ascend_compat import generations
+    from triton_ascend_compat.commands import compute_demo
+
+    return compute_demo.run(generations.installed_release())
 
 
 def _run() -> bool:

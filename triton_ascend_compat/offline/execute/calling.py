@@ -193,7 +193,8 @@ class _Kernel:
 
 
 def _memory(value: Any, name: str) -> Memory:
-    value = getattr(value, "base", value) if hasattr(value, "data_ptr") and hasattr(value, "base") else value
+    if type(value).__name__ == "TensorWrapper":  # what triton.reinterpret gives
+        value = value.base
     if hasattr(value, "untyped_storage"):
         device = value.device.type
         if device != "cpu":

@@ -7,6 +7,7 @@ program that never ends, costs the process and is the kernel's error.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import mmap
 import os
@@ -42,6 +43,10 @@ _FILL = 0xFF
 
 class ExecutionFault(RuntimeError):
     """A computed launch wrote outside of its arguments, crashed, or did not end."""
+
+
+class _DoesNotEnd(ExecutionFault):
+    """Too slow to look for the first program that does not end."""
 
 
 class Memory(NamedTuple):
@@ -166,6 +171,8 @@ class Guard:
         try:
             run(True, grid.programs)
             writes = touched()
+        except _DoesNotEnd:
+            raise
         except ExecutionFault as error:
             fault, writes = error, []
         if fault is None and not writes:
@@ -243,11 +250,10 @@ class Guard:
             self._base = worker.map_shared(self._file)
         if self._process is None or self._process.poll() is not None:
             self._process = subprocess.Popen(
-                [sys.executable, *_flags(), worker.__file__, str(self._file)],
+                [sys.executable, "-I", worker.__file__, str(self._file)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 pass_fds=(self._file,),
-                env={name: value for name, value in os.environ.items() if not name.startswith("TRITON_")},
             )
             self._its_base = int(self._answer(self._process).decode())
 
@@ -266,8 +272,8 @@ class Guard:
         ready, _, _ = select.select([process.stdout], [], [], TIME_LIMIT)
         if not ready:
             self.close()
-            raise ExecutionFault(
-                f"did not end within {TIME_LIMIT:.0f} s (programs run one after the other: one that waits "
+            raise _DoesNotEnd(
+                f"did not end within {TIME_LIMIT:g} s (programs run one after the other: one that waits "
                 "for a later one never ends)"
             )
         line = process.stdout.readline()
@@ -292,12 +298,9 @@ def _byte(number: int, ordinary: bool) -> int:
     return 0x21 + number % 64 if ordinary else _FILL
 
 
-def _flags() -> list[str]:
-    return ["-I", "-S"]
-
-
 def _death(code: int) -> str:
     return signal.Signals(-code).name if code < 0 else f"its process ended with exit code {code}"
 
 
 GUARD = Guard()
+atexit.register(GUARD.close)

@@ -242,7 +242,7 @@ def _make(text: str, pipeline: str, kinds: tuple[str, ...], tools: Tools, to: Pa
     kernel = _finish(_opt(tools.opt, _TO_LLVM, buffers))
     with tempfile.TemporaryDirectory(prefix="ascend-execute-") as folder:
         object_ = Path(folder) / "kernel.o"
-        whole = f"module {{\n{kernel}\n{library.runtime(list(kinds), kernel)}\n}}\n"
+        whole = f"module {{\n{kernel}\n{library.runtime(kinds, kernel)}\n}}\n"
         object_.write_bytes(_object(whole, Path(folder) / "kernel.mlir"))
         if tools.cc is not None:
             linked = Path(folder) / "kernel.so"
@@ -291,7 +291,7 @@ def _finish(text: str) -> str:
         body = re.sub(rf"^ *llvm\.func @{symbol}\(.*\n", "", body, flags=re.MULTILINE)
     body = re.sub(
         r"^ *llvm\.func @ascend_pointer_(\w+)\(.*\n",
-        lambda found: library.pointer_cast(found[1]),
+        lambda found: library.pointer(found[1]),
         body,
         flags=re.M,
     )
@@ -331,11 +331,7 @@ def _machine() -> tuple[str, str]:
 
 
 def _key(text: str, pipeline: str, tools: Tools) -> str:
-    parts = [
-        *(text, pipeline, _TO_LLVM, library._BUFFERS, library._TO_BF16, library.runtime(["ptr", "i32"], "")),
-        *(library.division(kind, 8) for kind in ("sdiv", "srem", "udiv", "urem")),
-        *(str(tools.cc), *_machine(), *_identities(tools.opt)),
-    ]
+    parts = [text, pipeline, _TO_LLVM, library.TEXT, str(tools.cc), *_machine(), *_identities(tools.opt)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 

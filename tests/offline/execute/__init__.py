@@ -1,0 +1,1 @@
+"""Tests of launches that compute."""

@@ -1,0 +1,300 @@
+// What lowered kernels call. A line of four slashes begins a text and names it; `$name` is filled in.
+//
+// The first texts are bodies, in upstream MLIR, for functions that linalg only declares. The pipeline
+// inlines them. The rest is the runtime, in the LLVM dialect, appended after the pipeline: LLVM optimises
+// both together with the kernel, and no C is compiled.
+
+//// rows
+// A function over tensors: $body for each of its rows along an axis, $n elements that lie %inner apart
+// from %base on. %in_flat is the first parameter and %out_flat the result.
+%axis = arith.index_cast %p$axis : $axis_type to index
+%c0 = arith.constant 0 : index
+%c1 = arith.constant 1 : index
+%total = arith.constant $total : index
+%n_0 = arith.constant 1 : index
+%inner_0 = arith.constant 1 : index
+$select
+%n = arith.maxsi %n_$rank, %c1 : index
+%inner = arith.maxsi %inner_$rank, %c1 : index
+%span = arith.muli %n, %inner : index
+%last = arith.subi %n, %c1 : index
+%out = memref.alloc() : $memref
+%out_flat = $view_out
+$before
+scf.for %o = %c0 to %total step %span {
+  scf.for %i = %c0 to %inner step %c1 {
+    %base = arith.addi %o, %i : index
+    $body
+  }
+}
+%result = bufferization.to_tensor %out restrict writable : $memref
+return %result : $tensor
+
+//// axis
+// One dimension: is it the axis, how long is it, and how far apart do its elements lie?
+%d$k = arith.constant $k : index
+%size$k = arith.constant $size : index
+%behind$k = arith.constant $behind : index
+%is$k = arith.cmpi eq, %axis, %d$k : index
+%n_$next = arith.select %is$k, %size$k, %n_$k : index
+%inner_$next = arith.select %is$k, %behind$k, %inner_$k : index
+
+//// triton_scan
+%start = arith.constant $start : $wide
+%end = scf.for %k = %c0 to %n step %c1 iter_args(%sum = %start) -> ($wide) {
+  %back = arith.subi %last, %k : index
+  %where = arith.select %p2, %back, %k : index
+  %off = arith.muli %where, %inner : index
+  %at = arith.addi %base, %off : index
+  %x = memref.load %in_flat[%at] : $flat
+  %w = $widen %x : $element to $wide
+  %next = arith.$operation %sum, %w : $wide
+  %y = $narrow %next : $wide to $element
+  memref.store %y, %out_flat[%at] : $flat
+  scf.yield %next : $wide
+}
+
+//// triton_sort
+scf.for %k = %c0 to %n step %c1 {
+  %after = arith.addi %k, %c1 : index
+  %off_k = arith.muli %k, %inner : index
+  %at_k = arith.addi %base, %off_k : index
+  scf.for %j = %after to %n step %c1 {
+    %off_j = arith.muli %j, %inner : index
+    %at_j = arith.addi %base, %off_j : index
+    %a = memref.load %out_flat[%at_k] : $flat
+    %b = memref.load %out_flat[%at_j] : $flat
+    %up = arith.$compare, %b, %a : $element
+    %down = arith.$compare, %a, %b : $element
+    %swap = arith.select %p2, %down, %up : i1
+    %first = arith.select %swap, %b, %a : $element
+    %second = arith.select %swap, %a, %b : $element
+    memref.store %first, %out_flat[%at_k] : $flat
+    memref.store %second, %out_flat[%at_j] : $flat
+  }
+}
+
+//// triton_flip
+scf.for %k = %c0 to %n step %c1 {
+  %back = arith.subi %last, %k : index
+  %off_k = arith.muli %k, %inner : index
+  %at_k = arith.addi %base, %off_k : index
+  %off_b = arith.muli %back, %inner : index
+  %at_b = arith.addi %base, %off_b : index
+  %x = memref.load %in_flat[%at_b] : $flat
+  memref.store %x, %out_flat[%at_k] : $flat
+}
+
+//// triton_gather
+// The rows are those of the result, which is as long as the indices; those of the source may be longer.
+%row = arith.divsi %o, %span : index
+%long_span = arith.muli %m_$rank, %inner : index
+%long_o = arith.muli %row, %long_span : index
+%long_base = arith.addi %long_o, %i : index
+scf.for %k = %c0 to %n step %c1 {
+  %off_k = arith.muli %k, %inner : index
+  %at_k = arith.addi %base, %off_k : index
+  %which = memref.load %index_flat[%at_k] : $index_flat
+  %index_at = arith.index_cast %which : $index_element to index
+  %off_s = arith.muli %index_at, %inner : index
+  %at_s = arith.addi %long_base, %off_s : index
+  %x = memref.load %in_flat[%at_s] : $flat
+  memref.store %x, %out_flat[%at_k] : $result_flat
+}
+
+//// recip
+%one = arith.constant 1.0 : f32
+%y = arith.divf %one, %w0 : f32
+
+//// relu
+%zero = arith.constant 0.0 : f32
+%y = arith.maxnumf %w0, %zero : f32
+
+//// isnan
+%y = arith.cmpf uno, %w0, %w0 : f32
+
+//// isinf
+%size = math.absf %w0 : f32
+%infinity = arith.constant 0x7F800000 : f32
+%y = arith.cmpf oeq, %size, %infinity : f32
+
+//// ldexp
+%two = arith.constant 2.0 : f32
+%power = math.powf %two, %w1 : f32
+%y = arith.mulf %w0, %power : f32
+
+//// ilogb
+%n = call @ilogbf(%w0) : (f32) -> i32
+%y = arith.sitofp %n : i32 to f32
+
+//// buffers
+// Buffers are a ring, behind headers of 64 bytes (next, previous): what a program leaves is freed after it.
+llvm.mlir.global internal @ascend_ring() : !llvm.array<2 x ptr> {
+  %u = llvm.mlir.zero : !llvm.array<2 x ptr>
+  llvm.return %u : !llvm.array<2 x ptr>
+}
+llvm.mlir.global internal @ascend_fill(-1 : i32) : i32
+llvm.func @aligned_alloc(i64, i64) -> !llvm.ptr
+llvm.func @free(!llvm.ptr)
+llvm.func @memset(!llvm.ptr, i32, i64) -> !llvm.ptr
+llvm.func internal @_mlir_memref_to_llvm_alloc(%size: i64) -> !llvm.ptr {
+  %c64 = llvm.mlir.constant(64 : i64) : i64
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %none = llvm.mlir.constant(0 : i32) : i32
+  %ring = llvm.mlir.addressof @ascend_ring : !llvm.ptr
+  %whole = llvm.add %size, %c64 : i64
+  %new = llvm.call @aligned_alloc(%c64, %whole) : (i64, i64) -> !llvm.ptr
+  %next = llvm.load %ring : !llvm.ptr -> !llvm.ptr
+  llvm.store %next, %new : !llvm.ptr, !llvm.ptr
+  %back = llvm.getelementptr %new[8] : (!llvm.ptr) -> !llvm.ptr, i8
+  llvm.store %ring, %back : !llvm.ptr, !llvm.ptr
+  llvm.store %new, %ring : !llvm.ptr, !llvm.ptr
+  %next_back = llvm.getelementptr %next[8] : (!llvm.ptr) -> !llvm.ptr, i8
+  llvm.store %new, %next_back : !llvm.ptr, !llvm.ptr
+  %data = llvm.getelementptr %new[64] : (!llvm.ptr) -> !llvm.ptr, i8
+  %fill_at = llvm.mlir.addressof @ascend_fill : !llvm.ptr
+  %fill = llvm.load %fill_at : !llvm.ptr -> i32
+  %off = llvm.icmp "slt" %fill, %none : i32
+  %count = llvm.select %off, %c0, %size : i1, i64
+  %same = llvm.call @memset(%data, %fill, %count) : (!llvm.ptr, i32, i64) -> !llvm.ptr
+  llvm.return %data : !llvm.ptr
+}
+llvm.func internal @_mlir_memref_to_llvm_aligned_alloc(%by: i64, %size: i64) -> !llvm.ptr {
+  %data = llvm.call @_mlir_memref_to_llvm_alloc(%size) : (i64) -> !llvm.ptr
+  llvm.return %data : !llvm.ptr
+}
+llvm.func internal @_mlir_memref_to_llvm_free(%data: !llvm.ptr) {
+  %old = llvm.getelementptr %data[-64] : (!llvm.ptr) -> !llvm.ptr, i8
+  %back = llvm.getelementptr %old[8] : (!llvm.ptr) -> !llvm.ptr, i8
+  %next = llvm.load %old : !llvm.ptr -> !llvm.ptr
+  %before = llvm.load %back : !llvm.ptr -> !llvm.ptr
+  llvm.store %next, %before : !llvm.ptr, !llvm.ptr
+  %next_back = llvm.getelementptr %next[8] : (!llvm.ptr) -> !llvm.ptr, i8
+  llvm.store %before, %next_back : !llvm.ptr, !llvm.ptr
+  llvm.call @free(%old) : (!llvm.ptr) -> ()
+  llvm.return
+}
+llvm.func internal @ascend_free_all() {
+  %ring = llvm.mlir.addressof @ascend_ring : !llvm.ptr
+  llvm.br ^head
+^head:
+  %first = llvm.load %ring : !llvm.ptr -> !llvm.ptr
+  %empty = llvm.icmp "eq" %first, %ring : !llvm.ptr
+  llvm.cond_br %empty, ^done, ^one
+^one:
+  %data = llvm.getelementptr %first[64] : (!llvm.ptr) -> !llvm.ptr, i8
+  llvm.call @_mlir_memref_to_llvm_free(%data) : (!llvm.ptr) -> ()
+  llvm.br ^head
+^done:
+  llvm.return
+}
+
+//// to_bf16
+// gcc 12's libgcc has no conversion from fp32 to bf16.
+llvm.func internal @__truncsfbf2(%x: f32) -> bf16 {
+  %bits = llvm.bitcast %x : f32 to i32
+  %c16 = llvm.mlir.constant(16 : i32) : i32
+  %c1 = llvm.mlir.constant(1 : i32) : i32
+  %half = llvm.mlir.constant(32767 : i32) : i32
+  %nan = llvm.mlir.constant(32704 : i32) : i32
+  %high = llvm.lshr %bits, %c16 : i32
+  %odd = llvm.and %high, %c1 : i32
+  %up = llvm.add %half, %odd : i32
+  %sum = llvm.add %bits, %up : i32
+  %rounded = llvm.lshr %sum, %c16 : i32
+  %is_nan = llvm.fcmp "uno" %x, %x : f32
+  %kept = llvm.select %is_nan, %nan, %rounded : i1, i32
+  %short = llvm.trunc %kept : i32 to i16
+  %y = llvm.bitcast %short : i16 to bf16
+  llvm.return %y : bf16
+}
+
+//// signed_division
+// x / 0 is the limit of the sign of x, 0 / 0 is 0, x % 0 is x, and the lowest number by -1 is itself.
+llvm.func internal @ascend_${operation}_$kind(%a: $kind, %b: $kind) -> $kind {
+  %zero = llvm.mlir.constant(0 : $kind) : $kind
+  %one = llvm.mlir.constant(1 : $kind) : $kind
+  %none = llvm.mlir.constant(-1 : $kind) : $kind
+  %low = llvm.mlir.constant($low : $kind) : $kind
+  %high = llvm.mlir.constant($high : $kind) : $kind
+  %by_zero = llvm.icmp "eq" %b, %zero : $kind
+  %negates = llvm.icmp "eq" %b, %none : $kind
+  %lowest = llvm.icmp "eq" %a, %low : $kind
+  %over = llvm.and %negates, %lowest : i1
+  %bad = llvm.or %by_zero, %over : i1
+  %positive = llvm.icmp "sgt" %a, %zero : $kind
+  %negative = llvm.icmp "slt" %a, %zero : $kind
+  %bottom = llvm.select %negative, %low, %zero : i1, $kind
+  %limit = llvm.select %positive, %high, %bottom : i1, $kind
+  %safe = llvm.select %bad, %one, %b : i1, $kind
+  %plain = llvm.$operation %a, %safe : $kind
+  %r = llvm.select %by_zero, $instead, %plain : i1, $kind
+  llvm.return %r : $kind
+}
+
+//// unsigned_division
+// x / 0 is all ones, and x % 0 is x.
+llvm.func internal @ascend_${operation}_$kind(%a: $kind, %b: $kind) -> $kind {
+  %zero = llvm.mlir.constant(0 : $kind) : $kind
+  %one = llvm.mlir.constant(1 : $kind) : $kind
+  %limit = llvm.mlir.constant(-1 : $kind) : $kind
+  %by_zero = llvm.icmp "eq" %b, %zero : $kind
+  %safe = llvm.select %by_zero, %one, %b : i1, $kind
+  %plain = llvm.$operation %a, %safe : $kind
+  %r = llvm.select %by_zero, $instead, %plain : i1, $kind
+  llvm.return %r : $kind
+}
+
+//// pointer
+// A memref of an address that was loaded from memory.
+llvm.func internal @ascend_pointer_$element(%address: i64, %size: i64) -> $struct {
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %c1 = llvm.mlir.constant(1 : i64) : i64
+  %p = llvm.inttoptr %address : i64 to !llvm.ptr
+  %0 = llvm.mlir.undef : $struct
+  %1 = llvm.insertvalue %p, %0[0] : $struct
+  %2 = llvm.insertvalue %p, %1[1] : $struct
+  %3 = llvm.insertvalue %c0, %2[2] : $struct
+  %4 = llvm.insertvalue %size, %3[3, 0] : $struct
+  %5 = llvm.insertvalue %c1, %4[4, 0] : $struct
+  llvm.return %5 : $struct
+}
+
+//// slot
+%at_$name = llvm.getelementptr %slots[$offset] : (!llvm.ptr) -> !llvm.ptr, i8
+%$name = llvm.load %at_$name : !llvm.ptr -> $kind
+
+//// entry
+// Programs %first to %end - 1, counted with x fastest, with the arguments in %slots. New buffers are filled
+// with the byte %fill, unless it is negative.
+llvm.func @$entry(%slots: !llvm.ptr, %gx: i32, %gy: i32, %gz: i32, %first: i64, %end: i64, %fill: i32) {
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %c1 = llvm.mlir.constant(1 : i64) : i64
+  %fill_at = llvm.mlir.addressof @ascend_fill : !llvm.ptr
+  llvm.store %fill, %fill_at : i32, !llvm.ptr
+  %ring = llvm.mlir.addressof @ascend_ring : !llvm.ptr
+  %back = llvm.getelementptr %ring[8] : (!llvm.ptr) -> !llvm.ptr, i8
+  llvm.store %ring, %ring : !llvm.ptr, !llvm.ptr
+  llvm.store %ring, %back : !llvm.ptr, !llvm.ptr
+  $loads
+  %wide = llvm.sext %gx : i32 to i64
+  %high = llvm.sext %gy : i32 to i64
+  llvm.br ^head(%first : i64)
+^head(%id: i64):
+  %more = llvm.icmp "slt" %id, %end : i64
+  llvm.cond_br %more, ^program, ^done
+^program:
+  %lx = llvm.srem %id, %wide : i64
+  %rest = llvm.sdiv %id, %wide : i64
+  %ly = llvm.srem %rest, %high : i64
+  %lz = llvm.sdiv %rest, %high : i64
+  %x = llvm.trunc %lx : i64 to i32
+  %y = llvm.trunc %ly : i64 to i32
+  %z = llvm.trunc %lz : i64 to i32
+  llvm.call @$kernel($given) : ($types) -> ()
+  llvm.call @ascend_free_all() : () -> ()
+  %next = llvm.add %id, %c1 : i64
+  llvm.br ^head(%next : i64)
+^done:
+  llvm.return
+}
