@@ -21,14 +21,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import injections
 import speed
 
-from triton_ascend_compat.offline import current_session, torch_npu
+from triton_ascend_compat.offline import current_session
 
 EXTRA = {"injections": injections.inject_into_all, "speed": speed.measure}
 
 
 def main(library: str, report: str, *extras: str) -> None:
     """Run every operator; one that fails stops alone."""
-    torch_npu.install()
     session = current_session()
     assert session is not None
     cases = importlib.import_module(library).cases()

@@ -16,19 +16,23 @@ from typing import Any
 
 import triton_ascend_compat
 from triton_ascend_compat.offline import CompileRecord, Session, offline
+from triton_ascend_compat.offline.stand_ins import for_torch_npu
 
 
 def main(settings: dict[str, Any]) -> None:
     """Run the target that `settings` names and write records and end to the file that it names."""
     with RecordFile(settings["records"]) as file:
         triton_ascend_compat.enable()
-        with offline(
-            settings["chip"],
-            hivm=settings["hivm"],
-            cache=settings["cache"],
-            on_record=file.add,
-            execute=settings["execute"],
-        ) as session:
+        with (
+            for_torch_npu(),
+            offline(
+                settings["chip"],
+                hivm=settings["hivm"],
+                cache=settings["cache"],
+                on_record=file.add,
+                execute=settings["execute"],
+            ) as session,
+        ):
             failure = _run(settings["kind"], settings["name"], settings["arguments"], session)
             file.end(session, failure)
 

@@ -18,6 +18,7 @@ from triton_ascend_compat.offline import backend as ascend
 from triton_ascend_compat.offline.compiling import Compile, Launch, Tuning, local_values
 from triton_ascend_compat.offline.driver import NPUUtils, RecordingDriver, compile_only, measures_infinity
 from triton_ascend_compat.offline.session import Session
+from triton_ascend_compat.offline.stand_ins.language import both_names
 from triton_ascend_compat.shim import Hook
 from triton_ascend_compat.telling import events
 from triton_ascend_compat.telling.events import Event
@@ -74,6 +75,7 @@ class Hooks:
             stand_in = RecordingDriver(self._current, generations.loading_returns_a_thread_limit())
             self._hook(*generations.active_driver_slot(), lambda _: stand_in)
             self._undo.callback(events.subscribe(self._key_seen))
+            self._undo.enter_context(both_names())
             return self._undo.pop_all()
 
     def _hook(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:

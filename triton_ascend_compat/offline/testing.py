@@ -23,6 +23,7 @@ from triton_ascend_compat.offline import (
 from triton_ascend_compat.offline.child import RecordFile
 from triton_ascend_compat.offline.chips import check_chip
 from triton_ascend_compat.offline.execute import NotExecutedWarning, Tally
+from triton_ascend_compat.offline.stand_ins import for_torch_npu
 
 _CANNOT = (UnknownChip, NoAscendBackend, HivmUnavailable, triton_ascend_compat.CompatError)
 
@@ -84,6 +85,7 @@ class Run:
     def begin(self) -> None:
         """Offline mode for the whole run, imports of test modules included."""
         self._prepare()
+        self._open.enter_context(for_torch_npu())
         self._outer = self._enter(self._open, self.chips[0], self._hivm)
 
     @contextlib.contextmanager
