@@ -18,6 +18,9 @@ from triton_ascend_compat.patching.store import ReleaseLine, sha256
 #: Every release line patches this file, and no two lines have the same one.
 _FRONT_END = "triton/compiler/compiler.py"
 
+#: An error class that every triton-ascend has, and no upstream Triton.
+_OF_ASCEND = b"MLIRCompilationError"
+
 
 class State(Enum):
     """What the files of an installation are."""
@@ -93,8 +96,11 @@ def recognise(site: Path, lines: list[ReleaseLine]) -> Installation:
             return _recognise_line(site, line)
     for line in lines:
         _explain_near_miss(site, line, _FRONT_END)
-    if b"ascend" not in read_file(site, _FRONT_END).lower():
-        raise PatchError(f"{site / 'triton'} is not triton-ascend: {_FRONT_END} has nothing of Ascend in it")
+    if _OF_ASCEND not in read_file(site, _FRONT_END):
+        raise PatchError(
+            f"{site / 'triton'} is upstream's, not triton-ascend: {_FRONT_END} has no {_OF_ASCEND.decode()} "
+            "(in a checkout of triton-ascend's main the build changes upstream's files: patch after that)"
+        )
     names = ", ".join(line.name for line in lines)
     raise PatchError(
         f"{site / _FRONT_END} is of no known triton-ascend release (lines {names}), or was edited: "
