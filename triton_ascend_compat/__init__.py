@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         IneffectiveOptionWarning,
         SemanticOptionWarning,
     )
+    from triton_ascend_compat.offline import offline as offline
     from triton_ascend_compat.state import Status
     from triton_ascend_compat.telling.tally import Report
 
@@ -48,6 +49,7 @@ __all__ = [
     "__version__",
     "disable",
     "enable",
+    "offline",
     "report",
     "status",
 ]
@@ -120,6 +122,7 @@ _HOMES = {
     "SemanticOptionWarning": "errors",
     "Status": "state",
     "Report": "telling.tally",
+    "offline": "offline",  # a module that can be called
 }
 
 
@@ -128,4 +131,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    module = importlib.import_module(f"{__name__}.{_HOMES[name]}")
+    return module if name == _HOMES[name] else getattr(module, name)

@@ -357,3 +357,25 @@ def installed_release() -> str:
         except importlib.metadata.PackageNotFoundError:
             continue
     return f"triton {getattr(sys.modules.get('triton'), '__version__', '(unknown version)')}"
+
+
+def divisible_parameters(source: Any) -> list[str]:
+    """The parameters of a source's kernel that it takes to be divisible by 16. The source has an
+    AttrsDescriptor up to Triton 3.2, from 3.3 on a dict from the path of a parameter to its attributes."""
+    attrs = source.attrs
+    if isinstance(attrs, Mapping):
+        divisible = [path[0] for path, given in attrs.items() if ["tt.divisibility", 16] in map(list, given)]
+    else:
+        divisible = getattr(attrs, "arg_properties", {}).get("tt.divisibility", ())
+    return [source.fn.arg_names[index] for index in divisible]
+
+
+def accepted_chips() -> list[str]:
+    """The names that triton-ascend accepts as TRITON_ASCEND_ARCH; empty where it has no list. The list is a
+    constant inside the function that reads the variable."""
+    try:
+        from triton.backends.ascend.utils import get_ascend_arch_from_env as reader
+    except ImportError:
+        return []
+    constants = [constant for constant in reader.__code__.co_consts if isinstance(constant, tuple)]
+    return [name for names in constants for name in names if str(name).startswith("Ascend")]
