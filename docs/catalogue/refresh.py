@@ -72,8 +72,7 @@ def read_release(files: Files) -> Release:
     home = next((home for home in HOMES if files(home + "compiler.py") is not None), None)
     if home is None:
         raise SystemExit(f"no compiler.py of the ascend backend here; looked in {', '.join(HOMES)}")
-    read = {name: files(home + name) for name in ("compiler.py", "utils.py")}
-    texts = {name: text for name, text in read.items() if text is not None}
+    texts = {name: files(home + name) or b"" for name in ("compiler.py", "utils.py")}
     trees = {name: ast.parse(text) for name, text in texts.items()}
     classes = {node.name: node for node in trees["compiler.py"].body if isinstance(node, ast.ClassDef)}
     if "NPUOptions" not in classes:
@@ -88,7 +87,7 @@ def read_release(files: Files) -> Release:
         # A field that neither a caller nor the backend sets is there for those who look names up.
         kept = fact.state == "derived" and name not in written
         facts[name] = fact._replace(state="ignored") if name in dropped or kept else fact
-    hashes = {name: hashlib.sha256(text).hexdigest() for name, text in texts.items()}
+    hashes = {name: hashlib.sha256(text).hexdigest() for name, text in texts.items() if text}
     return Release(home + "compiler.py", hashes, facts, renamed)
 
 
@@ -128,24 +127,18 @@ def _tables(body: Iterable[ast.stmt]) -> Iterator[tuple[str, Any]]:
 
 def _strings_given(tree: ast.AST, function: str, position: int) -> set[str]:
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and len(node.args) > position]
-    named = [node.args[position] for node in calls if ast.unparse(node.func).split(".")[-1] == function]
-    return {node.value for node in named if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    given = [node.args[position] for node in calls if ast.unparse(node.func).split(".")[-1] == function]
+    return {str(node.value) for node in given if isinstance(node, ast.Constant)}
 
 
 def facts_in(data: Mapping[str, Any], release: str) -> dict[str, Fact]:
     """What the data say of `release`, by name."""
-    return {
-        name: Fact(
-            state, *(_in(release, entry.get(f"{key}s", ()), entry[key]) for key in ("type", "default"))
-        )
-        for name, entry in data["options"].items()
-        for state, releases in entry["states"].items()
-        if release in releases
-    }
-
-
-def _in(release: str, groups: Iterable[Any], usual: Any) -> Any:
-    return next((value for value, releases in groups if release in releases), usual)
+    found = {}
+    for name, entry in data["options"].items():
+        own = {key: value for key in WRITTEN[2:4] for value, there in entry.get(key, ()) if release in there}
+        for state in (state for state, releases in entry["states"].items() if release in releases):
+            found[name] = Fact(state, own.get("types", entry["type"]), own.get("defaults", entry["default"]))
+    return found
 
 
 def refreshed(data: dict[str, Any], release: Release, source: dict[str, Any]) -> dict[str, Any]:
@@ -167,23 +160,21 @@ def refreshed(data: dict[str, Any], release: Release, source: dict[str, Any]) ->
 
 def _entry(old: Mapping[str, Any], seen: Mapping[str, Fact], release: str, file: str) -> dict[str, Any]:
     """One option's entry: what its releases tell, then what is kept by hand."""
-    # A name that is merely accepted tells nothing of the option that it was.
+    # A name that is merely accepted says nothing of the option that it was.
     live = {there: fact for there, fact in seen.items() if fact.state != "ignored"} or seen
     newest = [*live][-1]
     by_hand = {key: value for key, value in old.items() if key not in WRITTEN}
     source = f"{file}:{live[newest].line}" if newest == release else old["source"]
-    groups = {
-        key: _grouped((getattr(fact, key), there) for there, fact in live.items()) for key in WRITTEN[:2]
-    }
-    several = {f"{key}s": values for key, values in groups.items() if len(values) > 1}
-    states = dict(_grouped((fact.state, there) for there, fact in seen.items()))
+    groups = {"types": _grouped(live, "type"), "defaults": _grouped(live, "default")}
+    several = {key: values for key, values in groups.items() if len(values) > 1}
     head = {"type": live[newest].type, "default": live[newest].default, **several}
-    return {**head, "kind": "", "states": states, "source": source, **by_hand}
+    return {**head, "kind": "", "states": dict(_grouped(seen, "state")), "source": source, **by_hand}
 
 
-def _grouped(pairs: Iterable[tuple[Any, str]]) -> list[list[Any]]:
+def _grouped(facts: Mapping[str, Fact], key: str) -> list[list[Any]]:
     groups: dict[str, list[Any]] = {}
-    for value, release in pairs:
+    for release, fact in facts.items():
+        value = getattr(fact, key)
         groups.setdefault(json.dumps(value), [value, []])[1].append(release)
     return [*groups.values()]
 
@@ -206,11 +197,10 @@ def changes(before: Mapping[str, Fact], after: Mapping[str, Fact], renamed: Mapp
 
 def written(data: Mapping[str, Any]) -> str:
     """The text of the data: one source and one option a line, so that a refresh reads well as a diff."""
-    options = [f"{json.dumps(name)}: {json.dumps(facts)}" for name, facts in data["options"].items()]
-    lists = [[json.dumps(item) for item in data[key]] for key in ("about", "sources")]
-    about, sources, options_ = (",\n  ".join(items) for items in (*lists, options))
-    head = f' "about": [\n  {about}\n ],\n "sources": [\n  {sources}\n ],'
-    return f'{{\n{head}\n "options": {{\n  {options_}\n }}\n}}\n'
+    lines = [f"{json.dumps(name)}: {json.dumps(facts)}" for name, facts in data["options"].items()]
+    about, sources = (",\n  ".join(map(json.dumps, data[key])) for key in ("about", "sources"))
+    lists = f' "about": [\n  {about}\n ],\n "sources": [\n  {sources}\n ],'
+    return "{\n" + lists + '\n "options": {\n  ' + ",\n  ".join(lines) + "\n }\n}\n"
 
 
 def _read(given: argparse.Namespace, known: Mapping[str, Any]) -> tuple[Release, dict[str, Any]]:
@@ -228,13 +218,8 @@ def _read(given: argparse.Namespace, known: Mapping[str, Any]) -> tuple[Release,
         raise SystemExit("no date can be read from here: say --date YYYY-MM-DD")
     read = {"path": release.path, "names": len(release.facts), "sha256": release.sha256}
     repository = given.repository or known.get("repository", given.tree.name)
-    return release, {
-        "release": given.release,
-        "repository": repository,
-        "commit": commit,
-        "date": date,
-        **read,
-    }
+    entry = {"release": given.release, "repository": repository, "commit": commit, "date": date}
+    return release, {**entry, **read}
 
 
 def main(arguments: list[str] | None = None) -> None:
