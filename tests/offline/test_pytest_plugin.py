@@ -144,14 +144,78 @@ def test_records_as_json_lines(run: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "tests", "told"),
+    ("arguments", "told"),
     [
-        (["--ascend-offline", "--ascend-chip=Ascend910B7"], "", "unknown chip 'Ascend910B7'"),
-        ([], "@pytest.mark.ascend_offline(chip='Ascend910B7')\ndef test_it(): pass\n", "unknown chip"),
+        (["--ascend-chip=Ascend910B7"], "unknown chip 'Ascend910B7'"),
+        (["-o", "ascend_chips=Ascend910B7"], "unknown chip 'Ascend910B7'"),
+        (["-o", "ascend_leaks=errors"], "ascend_leaks is one of warn, error, not 'errors'"),
+        (["-o", "ascend_tuner_failures=some"], "ascend_tuner_failures is one of all, unexpected, none"),
+        (["--ascend-records=missing/records.jsonl"], "cannot write"),
+        (["--ascend-cache=test_it.py"], "cannot write"),
     ],
 )
-def test_an_unknown_chip_is_a_usage_error(run: Any, arguments: list[str], tests: str, told: str) -> None:
-    done = run(tests, *arguments)
+def test_a_setting_that_cannot_be_right_ends_the_run_at_once(
+    run: Any, arguments: list[str], told: str
+) -> None:
+    done = run("def test_it(): pass\n", "--ascend-offline", *arguments)
     assert done.returncode == pytest.ExitCode.USAGE_ERROR, done.stdout
-    assert told in done.stderr + done.stdout
+    assert told in done.stderr
     assert "Traceback" not in done.stderr
+    assert "passed" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("chip='Ascend910B7'", "unknown chip 'Ascend910B7'"),
+        ("chips=['Ascend910B2']", "takes chip and hivm, not chips"),
+        ("'Ascend910B2', True, 3", "takes chip and hivm, not 3"),
+        ("chip=[]", "a name or a list of names, not []"),
+        ("hivm='yes'", "hivm is True or False, not 'yes'"),
+    ],
+)
+def test_a_wrong_marker_ends_its_test_only(run: Any, given: str, told: str) -> None:
+    done = run(
+        f"@pytest.mark.ascend_offline({given})\ndef test_it(): pass\n"
+        "@pytest.mark.ascend_offline('Ascend910B3')\n"
+        "def test_chip(): assert current_session().chip == 'Ascend910B3'\n"
+    )
+    assert "1 passed, 1 error" in done.stdout, done.stdout
+    assert told in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+TUNED = """
+from tests.offline.kernels import tuned, wide_only
+
+def test_ruled_out():
+    tuned([32, 128], fn=wide_only)[(1,)](*POINTERS, 9)
+
+def test_absent():
+    configs = [triton.Config({"XBLOCK": 128}), triton.Config({"XBLOCK": 64, "auto_blockify_size": 2})]
+    triton.autotune(configs, key=[])(add)[(1,)](*POINTERS, 9)
+"""
+
+
+@pytest.mark.parametrize(
+    ("policy", "counts"),
+    [("all", "2 failed"), ("unexpected", "1 failed, 1 passed"), ("none", "2 passed")],
+)
+def test_what_a_tuner_went_on_without(
+    run: Any, policy: str, counts: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_ASCEND_COMPAT_STRICT", "1")
+    done = run(TUNED, "--ascend-offline", f"--ascend-tuner-failures={policy}")
+    assert counts in done.stdout, done.stdout
+    assert ("a tuner went on without" in done.stdout) == (policy != "none")
+    assert "add [XBLOCK=64 auto_blockify_size=2]" in done.stdout
+    assert "at least 64" in done.stdout  # told in the summary, whatever fails
+
+
+def test_a_marked_test_leaves_the_process_as_it_was(run: Any) -> None:
+    done = run(
+        "import triton_ascend_compat\n"
+        "@pytest.mark.ascend_offline\ndef test_marked(): assert triton_ascend_compat.status().active\n"
+        "def test_after(): assert not triton_ascend_compat.status().active\n"
+    )
+    assert "2 passed" in done.stdout, done.stdout

@@ -186,3 +186,36 @@ def test_without_a_backend_for_npu_it_says_what_to_install(monkeypatch: pytest.M
         patch.setattr("triton.compiler.compiler.backends", {})
         with pytest.raises(NoAscendBackend, match="install triton-ascend"), offline():
             pass
+
+
+def test_a_block_may_end_on_another_thread() -> None:
+    block = offline()
+    for step in (block.__enter__, lambda: block.__exit__(None, None, None)):
+        thread = threading.Thread(target=step)
+        thread.start()
+        thread.join()
+    compile_fails_without_cann()
+
+
+def test_a_block_inside_counts_in_the_one_around_it() -> None:
+    told: list[str] = []
+    with offline(on_record=lambda record: told.append(record.chip)) as outer, offline("Ascend910B3") as inner:
+        triton.compile(source(), target=inner.target)
+    assert told == ["Ascend910B3"]
+    assert outer.records == []
+    assert [record.chip for record in outer.with_fits()] == ["Ascend910B3"]
+
+
+def test_an_on_record_that_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with offline(on_record=lambda _: 1 / 0) as session:
+        triton.compile(source(), target=session.target)
+    assert len(session.records) == 1
+    assert "on_record failed for kernel add" in caplog.text
+
+
+def test_the_top_level_name_is_the_context_manager_and_the_package() -> None:
+    import triton_ascend_compat
+
+    with triton_ascend_compat.offline("Ascend910B3") as session:
+        assert session.chip == "Ascend910B3"
+    assert triton_ascend_compat.offline.Session is type(session)

@@ -125,6 +125,7 @@ class Launch:
             param.name: plain(self.arguments[param.name]) for param in self.fn.params if param.is_constexpr
         }
         asked = {key: plain(value) for key, value in self.options.items()}
+        tuned = self.config.kwargs if self.config is not None else asked
         self.session.add(
             CompileRecord(
                 kernel=self.fn.__name__,
@@ -135,7 +136,7 @@ class Launch:
                 constexprs=constexprs,
                 asked=asked,
                 delivered={},
-                config={**constexprs, **asked},
+                config={**constexprs, **{key: value for key, value in asked.items() if key in tuned}},
                 keys=tuple(self.keys),
                 error=error_line(error, str(error)),
                 error_type=type(error).__name__,

@@ -135,6 +135,8 @@ class CompileRecord:
     @property
     def dropped(self) -> tuple[str, ...]:
         """Options that were asked for and that the backend left out without a word."""
+        if self.refused_launch:
+            return ()
         told = {key.key for key in self.keys}
         return tuple(key for key in self.asked if key not in self.delivered and key not in told)
 
