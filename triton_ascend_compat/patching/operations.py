@@ -112,7 +112,9 @@ def revert(site: Path, dry_run: bool = False, lines: list[ReleaseLine] | None = 
 
 def _refuse_unfinished(folder: PatchFolder) -> None:
     if folder.unfinished():
-        raise PatchError(f"an earlier run in {folder.site} was interrupted: 'patch revert' undoes it")
+        raise PatchError(
+            f"another run is at work in {folder.site}, or was interrupted: then use 'patch revert'"
+        )
 
 
 def _applied_and_untouched(folder: PatchFolder) -> bool:
