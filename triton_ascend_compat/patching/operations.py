@@ -100,8 +100,7 @@ def revert(site: Path, dry_run: bool = False, lines: list[ReleaseLine] | None = 
         return Result(Condition.PATCHED, (first, _DRY_RUN), _diff(now, folder.originals_of(record)))
     with folder.locked():
         if folder.recover():
-            done = (f"undid an interrupted run in {site}", "the original files are in place")
-            return Result(Condition.NOT_PATCHED, done)
+            return Result(Condition.NOT_PATCHED, (f"undid an interrupted run in {site}", "all is as it was"))
         record = folder.record()
         if record is None:
             return nothing
