@@ -141,5 +141,5 @@ def _exit_code(outcomes: list[Outcome], leaks: str) -> int:
     records = [record for outcome in outcomes for record in outcome.records]
     if any(not record.ok for record in records):
         return _KERNEL_FAILED
-    leaked = any(record.dropped or record.keys for record in records)
+    leaked = any(record.dropped or any(not fate.quiet for fate in record.keys) for record in records)
     return _KERNEL_FAILED if leaks == "error" and leaked else 0

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from triton_ascend_compat.events import Outcome as KeyOutcome
+from triton_ascend_compat.decision.plan import Outcome as KeyOutcome
 from triton_ascend_compat.offline.checking import Outcome
 from triton_ascend_compat.offline.records import CompileRecord
 
@@ -17,9 +17,9 @@ NOT_EXECUTED = "Compiled only: nothing was executed or timed, and CANN's code ge
 
 
 _FATES = {
-    KeyOutcome.DELIVERED: "moved from the constants to the options",
-    KeyOutcome.IGNORED: "left out of the constants, no option of this release",
-    KeyOutcome.REFUSED: "refused",
+    KeyOutcome.DELIVERED: "moved to the options from",
+    KeyOutcome.IGNORED: "no option of this release, left out of",
+    KeyOutcome.REFUSED: "refused in",
 }
 
 
@@ -39,7 +39,11 @@ def describe_error(record: CompileRecord) -> str:
 
 def describe_keys(record: CompileRecord) -> list[str]:
     """What became of each misplaced key, and which options the backend dropped; a phrase each."""
-    told = [f"{event.key}={event.value!r}: {_FATES[event.outcome]}" for event in record.keys]
+    told = [
+        f"{fate.key}={fate.value!r}: {_FATES[fate.outcome]} {fate.where}"
+        for fate in record.keys
+        if not fate.quiet
+    ]
     return told + [f"{key}={record.asked[key]!r}: dropped by the backend" for key in record.dropped]
 
 
