@@ -7,7 +7,9 @@ marker `ascend_offline`, or one of the fixtures). The work is done in `offline.t
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Generator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,6 +26,12 @@ CHIP_FIXTURE = "_ascend_chip"
 _OPT_IN_FIXTURES = {"ascend_offline", "ascend_delivered"}
 
 _RUN: pytest.StashKey[Run] = pytest.StashKey()
+
+#: What is wrong with a test's marker; the test ends with it.
+_WRONG: pytest.StashKey[str] = pytest.StashKey()
+
+#: Which failing configs of a tuner fail a test: see `offline.judging`.
+_TUNER_FAILURES = ("all", "unexpected", "none")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -50,6 +58,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=("warn", "error"),
         help="Whether a test fails in which a compile option was misplaced or got lost.",
     )
+    group.addoption(
+        "--ascend-tuner-failures",
+        choices=_TUNER_FAILURES,
+        help="Which configs of a tuner fail the test that do not compile while another does: all, none, or "
+        "those that fail of something else than on-chip memory or a static_assert (unexpected, the default).",
+    )
     group.addoption("--ascend-cache", metavar="DIR", help="Folder of compiled kernels.")
     group.addoption("--ascend-records", metavar="FILE", help="Append a JSON line for every compile to FILE.")
     parser.addini("ascend_offline", "Run all tests in offline mode.", type="bool", default=False)
@@ -57,6 +71,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("ascend_hivm", "Run bishengir-compile too.", type="bool", default=False)
     parser.addini("ascend_execute", "Compute launches on the CPU.", type="bool", default=False)
     parser.addini("ascend_leaks", "warn or error, as --ascend-leaks.", default="warn")
+    parser.addini("ascend_tuner_failures", "As --ascend-tuner-failures.", default="unexpected")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -66,6 +81,7 @@ def pytest_configure(config: pytest.Config) -> None:
         f"{MARKER}(chip=None, hivm=None): compile this test's Triton kernels for Ascend in offline mode; "
         "chip is a name or a list of names.",
     )
+    _check(config)
     if whole_run(config) and not _only_hands_out_tests(config):
         _the_run(config).begin()
 
@@ -75,7 +91,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = next(metafunc.definition.iter_markers(MARKER), None)
     if not _opts_in(metafunc.config, marker, metafunc.fixturenames):
         return
-    chips = _chips_of(metafunc.config, marker)
+    try:
+        chips, _ = _asked(metafunc.config, marker)
+    except pytest.UsageError:  # the test ends with it, see pytest_runtest_protocol
+        return
     if len(chips) > 1:
         metafunc.fixturenames.append(CHIP_FIXTURE)
         metafunc.parametrize(CHIP_FIXTURE, chips, indirect=True)
@@ -90,10 +109,20 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, None]:
         return
     callspec = getattr(item, "callspec", None)
     chip = callspec.params.get(CHIP_FIXTURE) if callspec is not None else None
-    chip = chip or _chips_of(item.config, marker)[0]
-    hivm = marker.kwargs.get("hivm") if marker is not None else None
-    with _the_run(item.config).around(item, chip, hivm):
+    with contextlib.ExitStack() as stack:
+        try:
+            chips, hivm = _asked(item.config, marker)
+            stack.enter_context(_the_run(item.config).around(item, chip or chips[0], hivm))
+        except pytest.UsageError as error:
+            item.stash[_WRONG] = str(error)
         yield
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """End a test whose marker is wrong."""
+    if _WRONG in item.stash:
+        pytest.fail(item.stash[_WRONG], pytrace=False)
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -170,11 +199,48 @@ def _opts_in(config: pytest.Config, marker: pytest.Mark | None, fixtures: Any) -
     return marker is not None or whole_run(config) or not _OPT_IN_FIXTURES.isdisjoint(fixtures)
 
 
-def _chips_of(config: pytest.Config, marker: pytest.Mark | None) -> list[str]:
-    asked = marker.kwargs.get("chip") if marker is not None else None
-    if asked is not None:
-        return [asked] if isinstance(asked, str) else list(asked)
-    return _the_run(config).chips
+def _asked(config: pytest.Config, marker: pytest.Mark | None) -> tuple[list[str], bool | None]:
+    """The chips that a test is for, and whether its marker asks for HIVM.
+
+    Raises:
+        pytest.UsageError: the marker's arguments are wrong.
+    """
+    chip, hivm = _marked(*marker.args, **marker.kwargs) if marker is not None else (None, None)
+    if chip is None:
+        return _the_run(config).chips, hivm
+    chips = [chip] if isinstance(chip, str) else chip
+    if not isinstance(chips, (list, tuple)) or not chips or not all(isinstance(name, str) for name in chips):
+        raise pytest.UsageError(f"{MARKER}: chip is a name or a list of names, not {chip!r}")
+    _the_run(config).check_chips(chips)
+    return list(chips), hivm
+
+
+def _marked(chip: Any = None, hivm: Any = None, *more: Any, **unknown: Any) -> tuple[Any, Any]:
+    if more or unknown:
+        raise pytest.UsageError(
+            f"{MARKER} takes chip and hivm, not {', '.join([*map(repr, more), *unknown])}"
+        )
+    if hivm not in (None, True, False):
+        raise pytest.UsageError(f"{MARKER}: hivm is True or False, not {hivm!r}")
+    return chip, hivm
+
+
+def _check(config: pytest.Config) -> None:
+    """Refuse settings that cannot be right before anything runs."""
+    for name, values in (("ascend_leaks", ("warn", "error")), ("ascend_tuner_failures", _TUNER_FAILURES)):
+        if config.getini(name) not in values:
+            raise pytest.UsageError(f"{name} is one of {', '.join(values)}, not {config.getini(name)!r}")
+    paths = config.getoption("ascend_records"), config.getoption("ascend_cache")
+    if any(paths):
+        try:
+            if paths[0]:
+                Path(paths[0]).open("ab").close()
+            if paths[1]:
+                Path(paths[1]).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise pytest.UsageError(f"cannot write {error.filename}: {error.strerror}") from error
+    if config.getoption("ascend_chip") or config.getini("ascend_chips"):
+        _the_run(config).check_chips(_the_run(config).chips)
 
 
 def _only_hands_out_tests(config: pytest.Config) -> bool:
@@ -193,6 +259,8 @@ def _the_run(config: pytest.Config) -> Run:
             cache=config.getoption("ascend_cache"),
             leaks_fail=(config.getoption("ascend_leaks") or config.getini("ascend_leaks")) == "error",
             records=config.getoption("ascend_records"),
+            tuner_failures=config.getoption("ascend_tuner_failures")
+            or config.getini("ascend_tuner_failures"),
             execute=bool(config.getoption("ascend_execute") or config.getini("ascend_execute")),
         )
     return config.stash[_RUN]

@@ -37,6 +37,8 @@ class Session:
         keep_ir: whether records hold the text of each stage.
         launches: how many launches were asked for.
         raised: the runs of tuners (`CompileRecord.tuning`) that ended in an exception.
+        outer: the session inside which this one was opened; its `on_record` hears of these compiles too.
+        nested: the sessions that were opened inside, by a script or a test itself.
         executor: what computes launches, and counts what became of them; None where none is executed.
     """
 
@@ -65,6 +67,8 @@ class Session:
         self.defaults: Mapping[str, Any] = {}
         self.tuners: dict[int, dict[str, Any]] = {}
         self.raised: set[str] = set()
+        self.outer: Session | None = None
+        self.nested: list[Session] = []
         self._on_record = on_record
         self._records: list[CompileRecord] = []
         self._begun: dict[tuple[int, int], Compile] = {}
@@ -121,16 +125,23 @@ class Session:
             if record.overflow is not None:
                 self._overflowed[id(record)] = ended
         self._records.append(record)
+        self._tell(record)
+
+    def _tell(self, record: CompileRecord) -> None:
         if self._on_record is not None:
             try:
                 self._on_record(record)
             except Exception:
                 settings.logger().exception("on_record failed for kernel %s", record.kernel)
+        if self.outer is not None:
+            self.outer._tell(record)
 
     def count_launch(self) -> None:
         """Take note of a launch; the driver calls this."""
         with self.lock:
             self.launches += 1
+        if self.outer is not None:
+            self.outer.count_launch()
 
     def ask_defaults(self, ask: Callable[[], Mapping[str, Any]]) -> None:
         """Ask for the backend's default options, once."""
@@ -143,17 +154,19 @@ class Session:
         ended = self._overflowed.get(id(record))
         if ended is None:
             return None
-        with offline(self.chip, hivm=self.hivm, cache=self.cache) as aside:
+        aside = Session(self.chip, self.tools, self.cache, False, None)
+        with _state.entered(aside):
             return fits.find(record, ended, aside)
 
     def with_fits(self) -> list[CompileRecord]:
-        """The records, those of kernels that did not fit with what does."""
+        """The records, nested sessions' included, those of kernels that did not fit with what does."""
         overflowed = [(r, self._overflowed[id(r)]) for r in self.records if r.overflow is not None]
         found = fits.told(overflowed, self.largest_fit)
-        return [
+        own = [
             dataclasses.replace(record, fits=found[id(record)]) if id(record) in found else record
             for record in self.records
         ]
+        return own + [record for session in self.nested for record in session.with_fits()]
 
 
 class _State:
@@ -178,6 +191,19 @@ class _State:
                 return session
             last = last or session
         return last
+
+    @contextlib.contextmanager
+    def entered(self, session: Session) -> Iterator[None]:
+        """Let `session` be open inside the `with` block."""
+        from triton_ascend_compat.offline.hooks import Hooks
+
+        hooks = Hooks(backend.backend_class(), self.current)
+        try:
+            self.enter(session, hooks.install)
+            yield
+        finally:
+            session.settle()
+            self.leave(session)
 
     def enter(self, session: Session, install: Callable[[], contextlib.ExitStack]) -> None:
         with self.lock:
@@ -283,9 +309,7 @@ def offline(
             `execute` is, and what lowers or links kernels is missing.
     """
     check_chip(arch)
-    backend_class = backend.backend_class()
-    from triton_ascend_compat.offline.hooks import Hooks
-
+    backend.backend_class()
     session = Session(
         arch,
         _tools_for(arch) if hivm else None,
@@ -294,12 +318,11 @@ def offline(
         on_record,
         _executor(execute) if execute else None,
     )
-    try:
-        _state.enter(session, Hooks(backend_class, _state.current).install)
+    session.outer = _state.current()
+    if session.outer is not None:
+        session.outer.nested.append(session)
+    with _state.entered(session):
         yield session
-    finally:
-        session.settle()
-        _state.leave(session)
 
 
 def _executor(execute: bool | str) -> Executor:

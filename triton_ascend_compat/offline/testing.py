@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from triton_ascend_compat.offline import (
     NoAscendBackend,
     Session,
     UnknownChip,
+    judging,
     offline,
     reports,
 )
@@ -66,14 +67,15 @@ class Run:
         cache: str | None,
         leaks_fail: bool,
         records: str | None,
+        tuner_failures: str = judging.DEFAULT_POLICY,
         execute: bool = False,
     ) -> None:
         self.chips = chips or [DEFAULT_CHIP]
         self._hivm = hivm
         self._cache = cache
         self._leaks_fail = leaks_fail
+        self._tuner_failures = tuner_failures
         self._open = contextlib.ExitStack()
-        self._prepared = False
         self._outer: Session | None = None
         self._file = RecordFile(records) if records is not None else None
         self._sessions: dict[str, Session] = {}
@@ -84,19 +86,21 @@ class Run:
 
     def begin(self) -> None:
         """Offline mode for the whole run, imports of test modules included."""
-        self._prepare()
+        self._prepare(self._open)
         self._open.enter_context(for_torch_npu())
         self._outer = self._enter(self._open, self.chips[0], self._hivm)
 
     @contextlib.contextmanager
     def around(self, item: pytest.Item, chip: str, hivm: bool | None) -> Iterator[None]:
         """A session around one test."""
-        self._prepare()
         with contextlib.ExitStack() as stack:
+            self._prepare(stack)
             session = self._enter(stack, chip, self._hivm if hivm is None else hivm)
             self._sessions[item.nodeid] = session
             yield
             del self._sessions[item.nodeid]
+            if self._outer is not None:
+                self._outer.nested.clear()
             self._told += [record.as_dict() for record in session.with_fits()]
             self._launches += session.launches
             if session.executor is not None:
@@ -113,6 +117,14 @@ class Run:
         if report.passed and leaks and self._leaks_fail:
             report.outcome = "failed"
             report.longrepr = "misplaced compile options:\n" + "\n".join(dict.fromkeys(leaks))
+        swallowed = [
+            f"{_where(record)} on {record.chip}: {reports.describe_error(record)}"
+            for record in judging.failing(session.records, self._tuner_failures)
+            if record.tuning is not None and record.tuning not in session.raised
+        ]
+        if report.passed and swallowed:
+            report.outcome = "failed"
+            report.longrepr = "a tuner went on without:\n" + "\n".join(dict.fromkeys(swallowed))
         elif report.failed and session.launches and _compares_results(call, session.records):
             file, line, _ = item.location
             reason: str | None = "no launch executed: there are no results to compare"
@@ -168,21 +180,24 @@ class Run:
         if self._file is not None:
             self._file.__exit__()
 
-    def _prepare(self) -> None:
-        if self._prepared:
-            return
-        self._prepared = True
+    def check_chips(self, chips: Iterable[str]) -> None:
+        """Raise `pytest.UsageError` unless all these chips are accepted."""
         with _usage_errors():
-            for chip in self.chips:
+            for chip in chips:
                 check_chip(chip)
+
+    def _prepare(self, stack: contextlib.ExitStack) -> None:
+        """Switch the shim on until `stack` ends, unless it is on."""
+        self.check_chips(self.chips)
         if not triton_ascend_compat.status().active:
             with _usage_errors():
                 triton_ascend_compat.enable()
-            self._open.callback(triton_ascend_compat.disable)
+            stack.callback(triton_ascend_compat.disable)
 
     def _enter(self, stack: contextlib.ExitStack, chip: str, hivm: bool) -> Session:
         with _usage_errors():
-            on_record = self._file.add if self._file is not None else None
+            # A session around the whole run hears of its tests' compiles as well.
+            on_record = self._file.add if self._file is not None and self._outer is None else None
             return stack.enter_context(
                 offline(chip, hivm=hivm, cache=self._cache, on_record=on_record, execute=self._execute)
             )
