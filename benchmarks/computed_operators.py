@@ -41,7 +41,9 @@ def run_library(library: str, report: Path) -> None:
                 told = {"operator": case.name, **_compared(case)}
                 assert session.executor is not None
                 told["computed"] = session.executor.tally.computed
-                told["refused"] = sorted({f"{kernel}: {why}" for kernel, why in session.executor.tally.refused})
+                told["refused"] = sorted(
+                    {f"{kernel}: {why}" for kernel, why in session.executor.tally.refused}
+                )
                 failed = [record for record in session.records if not record.ok]
                 told["not compiled"] = sorted({f"{record.kernel}: {record.error}" for record in failed})
             with report.open("a") as file:
@@ -77,13 +79,11 @@ def _results(torch: Any, function: Any, inputs: tuple[Any, ...]) -> tuple[list[A
         x.clone().requires_grad_(x.is_floating_point()) if isinstance(x, torch.Tensor) else x for x in inputs
     ]
     result = function(*mine)
-    outputs = [
-        x for x in (result if isinstance(result, tuple) else (result,)) if isinstance(x, torch.Tensor)
-    ]
+    outputs = [x for x in (result if isinstance(result, tuple) else (result,)) if isinstance(x, torch.Tensor)]
     kept = [x.detach().clone() for x in outputs]
     driven = [x for x in outputs if x.requires_grad]
     if driven:
-        torch.autograd.backward(driven, [torch.randn_like(x) for x in driven])
+        torch.autograd.backward(driven, [torch.randn(x.shape) for x in driven])
     return kept, [x.grad for x in mine if isinstance(x, torch.Tensor) and x.grad is not None]
 
 
