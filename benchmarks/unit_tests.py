@@ -47,7 +47,9 @@ OUTCOMES = {
 CAUSES = (
     (r'"\w+" not implemented for|without overflow', "torch", "its CPU kernels refuse what an NPU's take"),
     (r"the process ended with -9", "the machine", "not enough memory"),
-    (r"more than \d+ s$", "the machine", "not enough time"),
+    (r"more than \d+ s$|took more than", "the machine", "not enough time"),
+    (r"behind the end of", "the test", "the kernel stores without a mask past the end of its output"),
+    (r"No module named 'torch_npu'", "us", "a child process of the test is not given the stand-ins"),
 )
 
 
@@ -212,9 +214,9 @@ def page(arguments: argparse.Namespace) -> None:
     lines = [
         "# triton-ascend's own unit tests, offline",
         "",
-        f"Written by `benchmarks/unit_tests.py`; do not edit. The folder `pytest_ut` of triton-ascend, commit "
-        f"{compiled.commit}, on {compiled.versions}, as it stands, without torch_npu: `torch_npu`, `torch.npu` "
-        "and the device are stand-ins.",
+        f"Written by `benchmarks/unit_tests.py`; do not edit. The folder `pytest_ut` of triton-ascend, "
+        f"commit {compiled.commit}, on {compiled.versions}, as it stands, without torch_npu: `torch_npu`, "
+        "`torch.npu` and the device are stand-ins.",
         "",
         *_summary("`pytest --ascend-offline`", compiled),
         *_summary("`pytest --ascend-offline --ascend-execute`", computed),
