@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 QUIETLY := scripts/with-temporary-caches
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench corpus clean
+.PHONY: help demo test lint bench corpus catalogue clean
 
 help: ## Say what can be made
 	@echo "make TARGET, where TARGET is one of:"
@@ -22,7 +22,7 @@ test: $(INSTALLED) lint ## Lint, types and tests; no NPU, no CANN and no torch n
 lint: $(INSTALLED) ## Lint, format and types only
 	@echo "lint" && $(PY) -m ruff check --quiet . && $(PY) -m ruff format --check --quiet .
 	@echo "types" && $(PY) -m mypy --no-error-summary && \
-		$(PY) -m mypy --no-error-summary --strict benchmarks/*.py
+		$(PY) -m mypy --no-error-summary --strict benchmarks/*.py docs/catalogue/*.py
 
 bench: $(INSTALLED) ## Measure what the shim costs; BENCH_ARGS=--readme puts the table into the READMEs
 	@$(QUIETLY) $(PY) benchmarks/run.py $(BENCH_ARGS)
@@ -32,6 +32,9 @@ corpus: ## Compile kernels of public packages offline, write docs/offline-corpus
 	@$(VENV)-corpus/bin/python -m pip install --quiet -r benchmarks/corpus/requirements.txt
 	@$(VENV)-corpus/bin/python -m pip install --quiet --no-deps -r benchmarks/corpus/requirements-no-deps.txt
 	@$(QUIETLY) $(VENV)-corpus/bin/python benchmarks/offline_corpus.py
+
+catalogue: $(INSTALLED) ## Read the options of a triton-ascend into the data: TREE=… RELEASE=… [ARGS=…]
+	@$(PY) docs/catalogue/refresh.py "$(TREE)" --release "$(RELEASE)" $(ARGS)
 
 clean: ## Remove the environment and everything that was built
 	rm -rf $(VENV) $(VENV)-corpus build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .nox

@@ -92,10 +92,16 @@ def more_generations(session: nox.Session, version: str) -> None:
 
 @nox.session(tags=["ci", "matrix"])
 def triton_ascend(session: nox.Session) -> None:
-    """triton-ascend 3.2.0 with its own backend, compiling offline, to HIVM too."""
-    install(session, *TRITON_ASCEND, *TOOLS, f"{ROOT}[hivm]")
+    """triton-ascend 3.2.0 with its own backend: offline, to HIVM, computing; torch on the CPU."""
+    install(session, *TORCH, *TOOLS, "pytest-xdist", "hypothesis", "PyYAML")
+    uninstall(session, "triton")  # some torch wheels bring it
+    install(session, *TRITON_ASCEND, f"{ROOT}[hivm]")
     run_tests(session, "triton-ascend 3.2.0", "offline")
-    session.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(OFFLINE / "test_hivm.py"))
+    parts = [str(folder) for folder in (OFFLINE, ROOT / "tests" / "checking") if folder.is_dir()]
+    session.run(
+        *("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", *parts),
+        env={"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+    )
 
 
 @nox.session(tags=["ci", "matrix"])
@@ -110,9 +116,7 @@ def inductor(session: nox.Session) -> None:
 def torch_npu(session: nox.Session) -> None:
     """torch_npu and torch Inductor on triton-ascend 3.2.0, on a machine without CANN."""
     install(session, *TORCH, *TOOLS, "torch_npu==2.13.0", "pyelftools")
-    session.run(
-        "python", "-m", "pip", "uninstall", "--quiet", "--yes", "triton"
-    )  # some torch wheels bring it
+    uninstall(session, "triton")  # some torch wheels bring it
     install(session, *TRITON_ASCEND, str(ROOT))
     stubs = Path(session.create_tmp()) / "stand-in-cann"
     session.run("python", str(TESTS / "stub_cann.py"), str(stubs))
@@ -121,8 +125,4 @@ def torch_npu(session: nox.Session) -> None:
         "torch 2.13.0, torch_npu 2.13.0, triton-ascend 3.2.0",
         "offline",
         LD_LIBRARY_PATH=str(stubs),
-    )
-    session.run(
-        *("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(OFFLINE / "test_torch_npu.py")),
-        env={"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
     )

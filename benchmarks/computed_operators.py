@@ -41,9 +41,8 @@ def run_library(library: str, report: Path) -> None:
                 told = {"operator": case.name, **_compared(case)}
                 assert session.executor is not None
                 told["computed"] = session.executor.tally.computed
-                told["refused"] = sorted(
-                    {f"{kernel}: {why}" for kernel, why in session.executor.tally.refused}
-                )
+                refused = session.executor.tally.refused
+                told["refused"] = sorted({f"{kernel}: {why}" for kernel, why in refused})
                 failed = [record for record in session.records if not record.ok]
                 told["not compiled"] = sorted({f"{record.kernel}: {record.error}" for record in failed})
             with report.open("a") as file:

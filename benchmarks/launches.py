@@ -30,6 +30,24 @@ def hot_work() -> Callable[[], object]:
     return lambda: add[(16,)](*arguments, XBLOCK=256, multibuffer=False, num_warps=4)
 
 
+def cold_launch_with_absent_option(pairs: int) -> Comparison:
+    """With an option that this release has not against none, where the kernel is on disk but not in memory:
+    there a launch parses its options."""
+
+    def launch(**options: int) -> Callable[[], object]:
+        def work() -> object:
+            add.cache.clear()
+            return add.warmup(*arguments, XBLOCK=256, grid=(16,), **options)
+
+        return work
+
+    arguments = (Pointer("fp32"), Pointer("fp32"), Pointer("fp32"), 4096)
+    triton_ascend_compat.enable()
+    with tempfile.TemporaryDirectory() as cache, offline(cache=cache), warnings.catch_warnings():
+        warnings.simplefilter("ignore", triton_ascend_compat.AbsentOptionWarning)
+        return compare(timed(launch(), 20), timed(launch(auto_blockify_size=2), 20), pairs)
+
+
 def hot_launch_with_absent_option(pairs: int) -> Comparison:
     """With an option that this release has not, against one that it has, both with the shim on."""
     arguments = (Pointer("fp32"), Pointer("fp32"), Pointer("fp32"), 4096)

@@ -17,7 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def interpreter_start(pairs: int) -> Comparison:
-    """`python -c pass` with the package installed and TRITON_PLUGIN unset, against an empty environment.
+    """`python -c pass` with the package installed and TRITON_PLUGIN unset, against an environment with a
+    `.pth` file that does nothing: what any start-up file costs.
 
     In a virtual environment `site` processes every start-up file twice.
     """
@@ -25,6 +26,8 @@ def interpreter_start(pairs: int) -> Comparison:
         empty = Path(folder, "empty")
         venv.EnvBuilder(with_pip=False, symlinks=True).create(empty)
         installed = _installed(Path(folder))
+        site_packages = next(empty.glob("lib/python*/site-packages"))
+        (site_packages / "nothing.pth").write_text("import os\n")
         return compare(_process(_python(empty), "pass"), _process(_python(installed), "pass"), pairs)
 
 

@@ -36,14 +36,14 @@ def shim():
     import triton  # noqa: F401
 
     import triton_ascend_compat
-    from triton_ascend_compat import reporting
+    from triton_ascend_compat.telling import tell
 
-    reporting.forget_warnings()
+    tell.forget_warnings()
     status = triton_ascend_compat.enable()
     assert status.active, status.reason
     yield triton_ascend_compat
     triton_ascend_compat.disable()
-    reporting.forget_warnings()
+    tell.forget_warnings()
 
 
 @pytest.fixture
@@ -53,11 +53,11 @@ def npu():
     A shim that is switched on in it is switched off in it.
     """
     import triton_ascend_compat
-    from triton_ascend_compat import installer
+    from triton_ascend_compat import shim
     from triton_ascend_compat.offline import offline
 
     with offline() as session:
-        on_before = installer.active_shim() is not None
+        on_before = bool(shim.switch.fixes)
         yield session
         if not on_before:
             triton_ascend_compat.disable()
@@ -77,20 +77,21 @@ def fresh_cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def wrapping_fails_at(monkeypatch):
-    """A function that lets the installer fail at the attribute of this number, counted from 0."""
+    """A function that lets the installer fail at the attribute of this number, counted from 0, each time."""
     from triton_ascend_compat import installer
 
-    wrap = installer._wrap
+    put = installer._put
 
     def fail_at(number):
-        done = []
+        seen = []
 
-        def breaks(owner, name, make_wrapper):
-            if len(done) == number:
+        def breaks(wrapping):
+            if wrapping not in seen:
+                seen.append(wrapping)
+            if seen.index(wrapping) == number:
                 raise RuntimeError("injected")
-            done.append(name)
-            wrap(owner, name, make_wrapper)
+            put(wrapping)
 
-        monkeypatch.setattr(installer, "_wrap", breaks)
+        monkeypatch.setattr(installer, "_put", breaks)
 
     return fail_at

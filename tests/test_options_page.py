@@ -9,8 +9,9 @@ import pytest
 
 pytest.importorskip("triton")
 
-from tests import test_launch_path as launches
-from triton_ascend_compat import catalog, fixes, settings
+from tests.fixes import test_launch as launches
+from triton_ascend_compat import fixes, settings
+from triton_ascend_compat.decision import catalogue
 from triton_ascend_compat.errors import AbsentOptionWarning
 
 PAGE = (Path(__file__).parent.parent / "docs" / "options.md").read_text(encoding="utf-8")
@@ -55,7 +56,7 @@ def test_every_rename_is_listed():
     listed = [
         tuple(re.match(r"`(\w+)", cell).group(1) for cell in row) for row in table(section("Renamed options"))
     ]
-    assert listed == list(dict.fromkeys((rename.old, rename.new) for rename in catalog.renames()))
+    assert listed == list(dict.fromkeys((rename.old, rename.new) for rename in catalogue.renames()))
 
 
 def test_every_fix_is_listed():
@@ -72,4 +73,4 @@ def test_every_variable_is_listed():
 def test_named_foreign_options_are_in_the_data():
     named = re.findall(r"`(\w+)`", section("Options of other backends").partition("see [foreign")[0])
     assert len(named) >= 5
-    assert set(named) <= catalog.foreign_options().keys()
+    assert set(named) <= catalogue.foreign_options().keys()

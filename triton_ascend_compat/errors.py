@@ -1,14 +1,24 @@
-"""The error and the warning that the shim raises.
+"""The errors and warnings that the shim raises.
 
-`CompileOptionError` is built on the error classes of the installed Triton, so it is made when it is first
+`CompileOptionError` is built on the error classes of the imported Triton, so it is made when it is first
 asked for: importing this module must not import Triton.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import functools
 
-__all__ = ["AbsentOptionWarning", "CompatError", "CompileOptionError", "IneffectiveOptionWarning"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = [
+    "AbsentOptionWarning",
+    "CompatError",
+    "CompileOptionError",
+    "IneffectiveOptionWarning",
+    "SemanticOptionWarning",
+]
 
 
 class CompatError(RuntimeError):
@@ -19,6 +29,11 @@ class AbsentOptionWarning(UserWarning):
     """A compile option that this triton-ascend does not have was left out of a compile."""
 
 
+class SemanticOptionWarning(UserWarning):
+    """A compile option that this triton-ascend does not have was left out, and it changes what a kernel
+    computes or how it synchronises: results may differ. (No AbsentOptionWarning, which may be ignored.)"""
+
+
 class IneffectiveOptionWarning(UserWarning):
     """A compile option was delivered, but can have no effect as things stand."""
 
@@ -26,25 +41,24 @@ class IneffectiveOptionWarning(UserWarning):
 if TYPE_CHECKING:
 
     class CompileOptionError(ValueError):
-        """A key among a kernel's constants is no compile option, or its value does not fit."""
+        """A key is no compile option, its value does not fit, or it cannot be left out."""
 
         keys: tuple[str, ...]
 
         def __init__(self, message: str, keys: tuple[str, ...] = ()) -> None: ...
 
 
-def _make_compile_option_error() -> type:
+@functools.cache
+def _on_bases(*bases: type) -> type:
     """The class, on the bases that the tuners in use skip.
 
     Triton's and triton-ascend's autotuners, torch Inductor's and torch_npu's all skip a candidate that
     raises OutOfResources; CompilationError and ValueError serve those who catch more narrowly (read in
     triton 3.2-3.9, triton-ascend 3.2.0, torch 2.6-2.14, torch_npu 2.13.0).
     """
-    from triton.compiler.errors import CompilationError
-    from triton.runtime.errors import OutOfResources
 
-    class CompileOptionError(OutOfResources, CompilationError, ValueError):  # type: ignore[misc]
-        """A key among a kernel's constants is no compile option, or its value does not fit."""
+    class CompileOptionError(*bases):  # type: ignore[misc]
+        """A key is no compile option, its value does not fit, or it cannot be left out."""
 
         def __init__(self, message: str, keys: tuple[str, ...] = ()) -> None:
             # The bases' constructors want a resource and an AST node; handlers read these attributes.
@@ -69,4 +83,11 @@ def _make_compile_option_error() -> type:
 def __getattr__(name: str) -> Any:
     if name != "CompileOptionError":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return globals().setdefault(name, _make_compile_option_error())
+    try:
+        from triton.compiler.errors import CompilationError
+        from triton.runtime.errors import OutOfResources
+    except ImportError as error:
+        raise AttributeError(
+            f"{name} is built on Triton's errors, and Triton cannot be imported: {error}"
+        ) from error
+    return _on_bases(OutOfResources, CompilationError, ValueError)

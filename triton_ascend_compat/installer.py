@@ -1,76 +1,96 @@
-"""Installs the fixes and takes them away: resolve all, wrap all, keep a ledger, set the flag last."""
+"""Installs the fixes and takes them away: imports first, locks after; an attribute is written down before it
+is replaced; the switch is set last. So it can be interrupted at any line, and be called again.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
-from collections.abc import Collection
-from typing import Any, Callable
+from collections.abc import Collection, Iterable
 
-from triton_ascend_compat import generations, settings
+from triton_ascend_compat import generations, settings, shim
 from triton_ascend_compat.errors import CompatError
-from triton_ascend_compat.fixes import FIXES, NAMES
-from triton_ascend_compat.shim import CONSTANTS, Fix, Hook, Shim
+from triton_ascend_compat.fixes import FIXES, NAMES, Fix, Wrapping
+from triton_ascend_compat.generations import Generation
+from triton_ascend_compat.shim import Hook, Switch
 from triton_ascend_compat.startup import import_hook
 
 _lock = threading.RLock()
 
-_ALL_NAMES = ", ".join(fix.name for fix in FIXES)
+#: The attributes that hold, or may hold, a wrapper of ours.
+_ledger: list[Hook] = []
 
 
-class _State:
-    """What is installed in this process. `reason` says in one sentence why it is on or off, `off` of each
-    fix that does not act why; `without` holds the fixes that were switched off, and by what."""
-
-    def __init__(self) -> None:
-        self.shim: Shim | None = None
-        self.ledger: list[Hook] = []
-        self.reason = ""
-        self.off: dict[str, str] = {}
-        self.without: dict[str, str] = {}
-        self.stood_down = False
+def _after_fork_in_child() -> None:
+    """A thread that the child lacks may have held the lock; what it left half done can be done again."""
+    global _lock
+    _lock = threading.RLock()
 
 
-_state = _State()
+os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def install(strict: bool | None = None, without: Collection[str] | None = None) -> None:
-    """Switch the shim on. Twice is once; the second time may change what the arguments say.
+    """Switch the shim on, in a Triton that is imported. Twice is once; the second time may change what the
+    arguments say. A call that fails changes nothing.
 
     Args:
         strict: whether an option that is absent here is an error; None asks the environment.
-        without: the names of fixes that are not to act; None asks the environment.
+        without: the names of fixes, or of the data `renames` and `foreign`, that are not to act; None asks
+            the environment.
 
     Raises:
-        CompatError: Triton is absent or has a shape that the shim does not know, or a name in `without` is
-            no fix's.
+        CompatError: Triton has a shape that the shim does not know, or a name in `without` is unknown.
     """
-    with _lock:
-        if without is not None and not NAMES.issuperset(without):
-            unknown = ", ".join(sorted(set(without) - NAMES))
-            raise CompatError(f"no fix is called {unknown}; there are: {_ALL_NAMES}")
-        if active_shim() is None:
-            strict = settings.strict_from_environment() if strict is None else strict
-            _state.without = {} if without is not None else _disabled_from_environment()
-        if without is not None:
-            _state.without = dict.fromkeys(without, "enable(without=…)")
-        try:
-            shim = _state.shim or Shim(generations.detect())
-        except CompatError as error:
-            _state.reason = str(error)
-            raise
-        chosen = _choose(shim)
-        if chosen:
-            _wrap_all(shim, chosen)
-        if strict is not None:
-            shim.strict = strict
-        shim.fixes = frozenset(fix.name for fix in chosen)
-        _state.shim = shim
-        _state.reason = _why(shim)
-        if settings.summary_from_environment():
-            from triton_ascend_compat import tally
+    wanted = _wanted(strict, without)
+    try:
+        generation = generations.detect()
+        off = dict(wanted.without)
+        parts = [(fix, _wrappings(fix, generation, off)) for fix in FIXES]
+        with _lock:
+            failed = _put_all(parts, off)
+            fixes = frozenset(fix.name for fix in FIXES if fix.name not in off)
+            shim.switch = Switch(True, fixes, wanted.strict, wanted.without, off, generation)
+    except CompatError:
+        raise
+    except Exception as error:
+        told = " ".join(f"{type(error).__name__}: {error}".split())
+        raise CompatError(f"this Triton cannot be wrapped: {told}") from error
+    for fix in FIXES:
+        if fix.awaits and fix.name in fixes:
+            import_hook.arm(fix.awaits, wrap_late)
+    for line in failed:
+        settings.logger().warning("%s", line)
+    if settings.summary_from_environment():
+        from triton_ascend_compat.telling import tally
 
-            tally.print_at_exit()
+        tally.print_at_exit()
+
+
+def remember(strict: bool | None = None, without: Collection[str] | None = None) -> None:
+    """Take note of what is wanted of a Triton that is not imported yet; `install` then does it.
+
+    Raises:
+        CompatError: a name in `without` is unknown.
+    """
+    shim.switch = _wanted(strict, without)
+
+
+def _wanted(strict: bool | None, without: Collection[str] | None) -> Switch:
+    """A switch that holds what is asked for; where nothing is, what was asked for before, or else what the
+    environment asks for."""
+    if without is not None and not set(NAMES).issuperset(without):
+        unknown = ", ".join(sorted(set(without) - set(NAMES)))
+        raise CompatError(f"no fix is called {unknown}; there are: {', '.join(NAMES)}")
+    now = shim.switch
+    if strict is None:
+        strict = now.strict if now.asked else settings.strict_from_environment()
+    if without is not None:
+        return Switch(
+            True, strict=strict, without=dict.fromkeys(without, "switched off by enable(without=…)")
+        )
+    return Switch(True, strict=strict, without=now.without if now.asked else _disabled_from_environment())
 
 
 def _disabled_from_environment() -> dict[str, str]:
@@ -79,132 +99,103 @@ def _disabled_from_environment() -> dict[str, str]:
     unknown = [name for name in names if name not in NAMES]
     if unknown:
         settings.logger().warning(
-            "%s: no fix is called %s; there are: %s", variable, ", ".join(unknown), _ALL_NAMES
+            "%s: no fix is called %s; there are: %s", variable, ", ".join(unknown), ", ".join(NAMES)
         )
-    return dict.fromkeys(names, variable)
+    return dict.fromkeys((name for name in names if name in NAMES), f"switched off by {variable}")
 
 
-def _choose(shim: Shim) -> list[Fix]:
-    """The fixes that are to act; notes of the others why not."""
-    _state.off = {}
-    for fix in FIXES:
-        if fix.name in _state.without:
-            _state.off[fix.name] = f"switched off by {_state.without[fix.name]}"
-        elif fix.name not in shim.fixes:  # while a fix acts, the need for it cannot be seen
-            reason = fix.unneeded(shim)
-            if reason is not None:
-                _state.off[fix.name] = f"not needed: {reason}"
-    _state.stood_down = _state.off.get(CONSTANTS, "").startswith("not needed")
-    return [fix for fix in FIXES if fix.name not in _state.off]
+def _wrappings(fix: Fix, generation: Generation, off: dict[str, str]) -> list[Wrapping]:
+    """What `fix` is to wrap; where it is not to act, nothing, and `off` says why."""
+    if fix.name in off:
+        return []
+    try:
+        reason = fix.unneeded()
+        if reason:
+            off[fix.name] = f"not needed: {reason}"
+            return []
+        return fix.wrappings(generation)
+    except Exception as error:
+        if fix is FIXES[0]:
+            raise
+        off[fix.name] = f"failed: {type(error).__name__}: {error}"
+        return []
 
 
-def _why(shim: Shim) -> str:
-    if CONSTANTS in shim.fixes:
-        return f"switched on; {shim.generation.label}"
-    others = [fix.name for fix in FIXES if fix.name in shim.fixes]
-    return _state.off[CONSTANTS] + (f"; other fixes are on: {', '.join(others)}" if others else "")
+def _put_all(parts: Iterable[tuple[Fix, list[Wrapping]]], off: dict[str, str]) -> list[str]:
+    """Wrap what is not wrapped yet; returns a line for each fix that failed. A fix goes on or off as a whole,
+    and without the first there are none."""
+    failed = []
+    for fix, wrappings in parts:
+        before = list(_ledger)
+        try:
+            for wrapping in wrappings:
+                _put(wrapping)
+        except BaseException as error:
+            for hook in [hook for hook in _ledger if hook not in before]:
+                hook.undo()
+            _ledger[:] = before
+            if fix is FIXES[0] or not isinstance(error, Exception):
+                raise
+            off[fix.name] = f"failed: {type(error).__name__}: {error}"
+            failed.append(f"the fix {fix.name} stays off: {off[fix.name]}")
+    return failed
+
+
+def _put(wrapping: Wrapping) -> None:
+    """Wrap an attribute unless a wrapper of ours for it is in force, perhaps under somebody else's."""
+    owner, name, make = wrapping
+    mine = [hook for hook in _ledger if (hook.owner, hook.name, hook.make) == wrapping]
+    if not any(hook.in_force for hook in mine):
+        for hook in mine:  # somebody has put back what was there before us
+            _ledger.remove(hook)
+        hook = Hook(owner, name, make)
+        _ledger.append(hook)
+        hook.put()
+
+
+def wrap_late() -> None:
+    """Wrap what Triton has imported only now."""
+    switch = shim.switch
+    late = [fix for fix in FIXES if fix.awaits and fix.name in switch.fixes]
+    wrappings = [wrapping for fix in late for wrapping in fix.wrappings(switch.generation)]
+    with _lock:
+        for wrapping in wrappings:
+            _put(wrapping)
 
 
 def uninstall() -> list[str]:
     """Switch the shim off and put back what was there; returns the names of the attributes where somebody
     else has wrapped on top: there our wrapper stays, inert."""
+    shim.switch = Switch(False)
+    for fix in FIXES:
+        if fix.awaits:
+            import_hook.disarm(fix.awaits, wrap_late)
     with _lock:
-        _state.reason = "switched off"
-        if _state.shim is None:
-            return []
-        _state.shim.fixes = frozenset()
-        _state.off = {}
-        _disarm()
-        buried = [entry for entry in reversed(_state.ledger) if not entry.undo()]
-        _state.ledger = list(reversed(buried))
-        if not buried:
-            _state.shim = None
-        left = [entry.label for entry in buried]
-        if left:
-            _state.reason += f"; wrapped by others since, so left in place and inert: {', '.join(left)}"
-            settings.logger().warning("%s", _state.reason)
-        return left
+        for hook in reversed(tuple(_ledger)):
+            if hook.undo():
+                _ledger.remove(hook)
+        left = [hook.label for hook in _ledger]
+    if left:
+        settings.logger().warning(
+            "switched off; wrapped by others since, so left in place and inert: %s", ", ".join(left)
+        )
+    return left
 
 
 def install_automatically() -> None:
-    """Switch the shim on from the start-up path: whatever is wrong becomes one line of log."""
-    try:
+    """Switch the shim on from the start-up path, as early calls have asked for."""
+    if shim.switch.asked is not False:
         install()
-    except Exception as error:
-        try:
-            settings.logger().warning("stays out of this Triton: %s", error)
-        except Exception:  # nothing here may stop Triton's import, not even a broken logging set-up
-            return
-
-
-def _wrap_all(shim: Shim, fixes: list[Fix]) -> None:
-    """Wrap every attribute of the fixes, or none: what was wrapped before a failure is taken off again."""
-    shim.cover = _wrap
-    before = list(_state.ledger)
-    try:
-        for fix in fixes:
-            for owner, name, make_wrapper in fix.wrappings(shim):
-                _wrap(owner, name, make_wrapper)
-            _wrap_late(shim, fix)
-    except BaseException:
-        _disarm()
-        for entry in reversed(_state.ledger[len(before) :]):
-            entry.undo()
-        _state.ledger = before
-        raise
-
-
-def _wrap_late(shim: Shim, fix: Fix) -> None:
-    """Wrap what `fix` wraps in the module that it awaits, now or as soon as Triton imports it."""
-    if fix.awaits and fix.awaits not in sys.modules:
-        import_hook.arm(fix.awaits, lambda: _wrap_late(shim, fix))
-        return
-    for owner, name, make_wrapper in fix.late_wrappings(shim):
-        _wrap(owner, name, make_wrapper)
-
-
-def _disarm() -> None:
-    for fix in FIXES:
-        if fix.awaits:
-            import_hook.disarm(fix.awaits)
-
-
-def _wrap(owner: Any, name: str, make_wrapper: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Wrap `owner.name` unless a wrapper of ours is there already, perhaps under somebody else's."""
-    with _lock:
-        if any(entry.owner is owner and entry.name == name for entry in _state.ledger):
-            return
-        _state.ledger.append(Hook(owner, name, make_wrapper))
-
-
-def active_shim() -> Shim | None:
-    """The shim that is on in this process; None where none is."""
-    return _state.shim if _state.shim is not None and _state.shim.on else None
-
-
-def why_off(name: str) -> str | None:
-    """Why the fix called `name` does not act; None where it does."""
-    if name in _state.off:
-        return _state.off[name]
-    shim = active_shim()
-    return None if shim is not None and name in shim.fixes else "the shim is not switched on"
-
-
-def stood_down() -> bool:
-    """Whether the installed Triton was found to deliver leaked options itself."""
-    return _state.stood_down
-
-
-def never_asked() -> bool:
-    """Whether nothing has tried to switch the shim on or off in this process."""
-    return not _state.reason
-
-
-def reason() -> str:
-    """Why the shim is on or off, in one sentence; empty where nothing has tried to switch it."""
-    return _state.reason
 
 
 def wrapped() -> tuple[str, ...]:
     """The attributes that hold a wrapper of ours, inert ones included."""
-    return tuple(entry.label for entry in _state.ledger)
+    return tuple(dict.fromkeys(hook.label for hook in tuple(_ledger) if hook.in_force))
+
+
+def is_imported() -> bool:
+    """Whether Triton is imported. Where another thread is importing it, wait for that in the one safe way, by
+    `import triton` (3.2.0 deadlocks where one thread does that and another imports a submodule)."""
+    if "triton" in sys.modules and generations.live_source_class() is None:
+        import triton  # noqa: F401
+    return generations.live_source_class() is not None or generations.is_imported()

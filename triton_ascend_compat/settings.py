@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import functools
+import logging  # Triton has imported it before anything imports this
 import os
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import logging
 
 STRICT_VARIABLE = "TRITON_ASCEND_COMPAT_STRICT"
 LOG_VARIABLE = "TRITON_ASCEND_COMPAT_LOG"
@@ -23,12 +20,12 @@ _NO = ("0", "false", "no", "off", "")
 
 def strict_from_environment() -> bool:
     """Whether TRITON_ASCEND_COMPAT_STRICT asks that an option absent here be an error."""
-    return _is_yes(STRICT_VARIABLE)
+    return _is_yes(STRICT_VARIABLE, os.environ.get(STRICT_VARIABLE, ""))
 
 
 def summary_from_environment() -> bool:
     """Whether TRITON_ASCEND_COMPAT_SUMMARY asks for a summary on stderr when the process ends."""
-    return _is_yes(SUMMARY_VARIABLE)
+    return _is_yes(SUMMARY_VARIABLE, os.environ.get(SUMMARY_VARIABLE, ""))
 
 
 def disabled_from_environment() -> list[str]:
@@ -42,18 +39,18 @@ def foreign_file() -> str:
     return os.environ.get(FOREIGN_VARIABLE, "").strip()
 
 
-def _is_yes(variable: str) -> bool:
-    value = os.environ.get(variable, "")
-    answer = value.strip().lower()
-    if answer not in _YES + _NO:
-        _tell_of(variable, value)
-    return answer in _YES
+def logs_debug() -> bool:
+    """Whether anybody reads lines of level debug. Asked for every key: that costs less than making a line."""
+    return logger().isEnabledFor(logging.DEBUG)
 
 
 @functools.cache
-def _tell_of(variable: str, value: str) -> None:
-    yes, no = ", ".join(_YES), ", ".join(filter(None, _NO))
-    logger().warning("%s=%s is neither yes (%s) nor no (%s): taken as no", variable, value, yes, no)
+def _is_yes(variable: str, value: str) -> bool:
+    """Cached, and so warns once of a value that is neither yes nor no."""
+    if value.strip().lower() not in _YES + _NO:
+        told = f"{variable}={value[:40]} is neither yes ({', '.join(_YES)}) nor no ({', '.join(_NO[:-1])})"
+        logger().warning("%s: taken as no", told)
+    return value.strip().lower() in _YES
 
 
 @functools.cache
@@ -62,8 +59,6 @@ def logger() -> logging.Logger:
 
     Without that variable the application's own logging configuration decides, as for any library.
     """
-    import logging  # kept out of the start-up path
-
     log = logging.getLogger(LOGGER_NAME)
     level = os.environ.get(LOG_VARIABLE, "").strip().lower()
     if level and all(handler.name != LOGGER_NAME for handler in log.handlers):

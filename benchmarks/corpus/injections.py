@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from triton_ascend_compat import CompileOptionError
-from triton_ascend_compat.events import Outcome
+from triton_ascend_compat.decision.plan import Outcome
 from triton_ascend_compat.offline import Session, offline
 
 

@@ -88,9 +88,9 @@ def compiles_to_the_end(own_cache: Path) -> Iterator[None]:
 def shim() -> Iterator[Any]:
     """The shim switched on for one test; its once-a-process warnings start afresh."""
     import triton_ascend_compat
-    from triton_ascend_compat import reporting
+    from triton_ascend_compat.telling import tell
 
-    reporting._warned.clear()
+    tell.forget_warnings()
     status = triton_ascend_compat.enable()
     assert status.active, status
     yield triton_ascend_compat

@@ -28,7 +28,8 @@ from torch._inductor.runtime.hints import HeuristicType
 from torch._inductor.runtime.triton_heuristics import NoTritonConfigsError
 from triton.backends import backends
 
-from triton_ascend_compat import AbsentOptionWarning, options
+from triton_ascend_compat import AbsentOptionWarning
+from triton_ascend_compat.decision import policy
 
 ELEMENTS = 2**28
 
@@ -91,9 +92,9 @@ def has_auto_blockify_size(monkeypatch):
     monkeypatch.setitem(namespace, "NPUOptions", grown)
     # Without it the option has no effect, of which the shim warns.
     monkeypatch.setenv("TRITON_ALL_BLOCKS_PARALLEL", "1")
-    options.installed_options.cache_clear()
+    policy.read_installed.cache_clear()
     yield
-    options.installed_options.cache_clear()
+    policy.read_installed.cache_clear()
 
 
 def triton_meta():

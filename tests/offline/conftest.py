@@ -20,7 +20,7 @@ def installed() -> dict[str, Any]:
     """What the offline mode may change while it is on."""
     import triton.testing
     from triton.compiler import compiler
-    from triton.runtime import autotuner
+    from triton.runtime import autotuner, jit
     from triton.runtime.driver import driver
 
     from triton_ascend_compat.generations import backend_namespace
@@ -31,8 +31,11 @@ def installed() -> dict[str, Any]:
         backend: ("hash", "add_stages", "parse_options"),
         compiler.ASTSource: ("parse_options", "make_ir"),
         compiler.IRSource: ("parse_options", "make_ir"),
-        compiler.CompiledKernel: ("__init__",),
+        compiler.CompiledKernel: ("__init__", "_init_handles"),
         autotuner.Autotuner: ("run",),
+        autotuner.Heuristics: ("run",),
+        jit.JITFunction: ("run",),
+        jit.KernelInterface: ("__init_subclass__",),
         driver: ("active",),
         triton.testing: ("do_bench",),
     }

@@ -138,7 +138,7 @@ def test_leaks_are_told_and_may_fail_the_check() -> None:
         ("auto_blockify_size", "ignored"),
     ]
     assert hard.exit_code == 1
-    assert "multibuffer=False: moved from the constants" in hard.stdout
+    assert "multibuffer=False: moved to the options from the constants" in hard.stdout
 
 
 def test_an_option_that_gets_lost_is_a_leak() -> None:

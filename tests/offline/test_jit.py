@@ -11,10 +11,11 @@ from triton.runtime.driver import driver
 
 import triton_ascend_compat
 from tests.offline.kernels import add, broken, tuned, wide_only
-from triton_ascend_compat import reporting
+from triton_ascend_compat.decision.plan import Outcome
 from triton_ascend_compat.errors import AbsentOptionWarning
-from triton_ascend_compat.events import Outcome
-from triton_ascend_compat.offline import CHIPS, Pointer, offline
+from triton_ascend_compat.offline import Pointer, offline
+from triton_ascend_compat.offline.chips import chip_named
+from triton_ascend_compat.telling import tell
 
 POINTERS = [Pointer("fp32")] * 3
 
@@ -64,7 +65,7 @@ def test_each_session_compiles_for_its_own_chip() -> None:
 def test_the_driver_knows_the_cores_of_the_chip() -> None:
     with offline("Ascend910B3"):
         properties = driver.active.utils.get_device_properties(driver.active.get_current_device())
-    assert properties["num_aicore"] == CHIPS["Ascend910B3"].cube_cores
+    assert properties["num_aicore"] == chip_named("Ascend910B3").cube_cores
     assert properties["num_vectorcore"] == 2 * properties["num_aicore"]
 
 
@@ -142,7 +143,7 @@ def test_the_jit_names_the_options_that_were_asked_for() -> None:
 
 @pytest.mark.parametrize("enabled_first", [True, False])
 def test_what_the_shim_does_to_a_launch_is_recorded(enabled_first: bool) -> None:
-    reporting.forget_warnings()
+    tell.forget_warnings()
     with contextlib.ExitStack() as stack:
         if enabled_first:
             triton_ascend_compat.enable()

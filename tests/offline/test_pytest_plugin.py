@@ -119,8 +119,8 @@ def test_refused(ascend_offline):
 def test_leaks(run: Any, leaks: str, counts: str) -> None:
     done = run(LEAKY, f"--ascend-leaks={leaks}")
     assert counts in done.stdout, done.stdout
-    assert "multibuffer=False: moved from the constants to the options" in done.stdout
-    assert "auto_blockify_size=2: left out of the constants" in done.stdout
+    assert "multibuffer=False: moved to the options from the constants" in done.stdout
+    assert "auto_blockify_size=2: no option of this release, left out of the constants" in done.stdout
     assert "multibufer=False: refused" in done.stdout
     assert ("misplaced compile options" in done.stdout) == (leaks == "error")
 

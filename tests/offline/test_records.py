@@ -15,13 +15,13 @@ from triton.backends.compiler import GPUTarget
 
 import triton_ascend_compat
 from tests.offline.kernels import add, broken, calls_broken, source
-from triton_ascend_compat import reporting
+from triton_ascend_compat.decision.plan import Outcome
 from triton_ascend_compat.errors import AbsentOptionWarning
-from triton_ascend_compat.events import Outcome
 from triton_ascend_compat.generations import backend_namespace
 from triton_ascend_compat.offline import CompileRecord, Overflow, offline
 from triton_ascend_compat.offline.backend import backend_class
 from triton_ascend_compat.offline.records import one_line
+from triton_ascend_compat.telling import tell
 
 
 def only_record(options: Any = None, fn: Any = add, raises: Any = (), **constants: Any) -> CompileRecord:
@@ -82,7 +82,7 @@ def test_without_the_shim_a_leak_is_the_error_that_users_report() -> None:
 @pytest.mark.parametrize("enabled_first", [True, False])
 def test_keys_that_the_shim_moves_ignores_or_refuses(enabled_first: bool) -> None:
     """Whichever of the shim and the offline mode comes first wraps below the other."""
-    reporting.forget_warnings()
+    tell.forget_warnings()
     with contextlib.ExitStack() as stack:
         if enabled_first:
             stack.enter_context(enabled_shim())

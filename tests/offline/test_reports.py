@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from triton_ascend_compat.events import KeyEvent
-from triton_ascend_compat.events import Outcome as KeyOutcome
+from triton_ascend_compat.decision.plan import Fate, Where
+from triton_ascend_compat.decision.plan import Outcome as KeyOutcome
 from triton_ascend_compat.offline import reports
 from triton_ascend_compat.offline.checking import Job, Outcome, Target
 from triton_ascend_compat.offline.records import CompileRecord, Overflow, StageTime
@@ -45,7 +45,7 @@ OVERFLOWED = record(
 LEAKY = record(
     asked={"multibuffer": False, "waves_per_eu": 2},
     delivered={"multibuffer": False},
-    keys=(KeyEvent("add", "multibuffer", False, KeyOutcome.DELIVERED, "leaked"),),
+    keys=(Fate("multibuffer", False, Where.CONSTANTS, KeyOutcome.DELIVERED, "leaked"),),
 )
 RETRIED = record(notes=("UB overflow: compiled again with enable-auto-multi-buffer=false",))
 JOB = Job(Target("script", "bench.py", ("--small", "two words")), "Ascend910B2")
@@ -62,7 +62,7 @@ def test_the_table_has_a_line_per_config_and_says_that_nothing_ran() -> None:
     table = reports.as_table(ALL)
     assert "XBLOCK=128" in table
     assert "needs 20 bits, 15 available; the largest that fits: XBLOCK=64" in table
-    assert "multibuffer=False: moved from the constants to the options" in table
+    assert "multibuffer=False: moved to the options from the constants" in table
     assert "waves_per_eu=2: dropped by the backend" in table
     assert "bench.py --small 'two words' (Ascend910B2) failed: ValueError: no at bench.py:3" in table
     assert "4 compiles of 1 kernels, 1 failed" in table
@@ -100,7 +100,7 @@ def test_junit_is_xml_with_a_case_per_config() -> None:
     assert failure.text == "ub overflow <text> & more"
     output = suite[2].find("system-out")
     assert output is not None
-    assert "moved from the constants" in str(output.text)
+    assert "moved to the options from the constants" in str(output.text)
 
 
 def test_github_annotations_stand_at_the_kernel_s_line(monkeypatch: pytest.MonkeyPatch) -> None:

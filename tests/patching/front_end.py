@@ -183,6 +183,7 @@ def main(folder: Path) -> dict[str, object]:
         "clean": [list(clean.constants.values()), clean.parse_options()],
         "clean is the caller's dict": clean.constants is real,
     }
+    leaks = ({}, {"num_warps": 8}, {"num_warps": 2}, {"num_warps": 8, "multibuffer": False})
     given = {**real, "num_warps": constexpr(8), "multibuffer": False}
     types_given = {**signature, "num_warps": "constexpr", "BLOCK": "constexpr"}
     try:
@@ -194,6 +195,8 @@ def main(folder: Path) -> dict[str, object]:
         "signature": list(source.signature),
         "options": source.parse_options(),
     }
+    sources = [compiler.ASTSource(Kernel(), signature, {**real, **leaked}) for leaked in leaks]
+    found["hashes"] = [source.hash() for source in sources]
     found["given"] = [list(given), list(types_given)]
     return found
 

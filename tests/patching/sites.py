@@ -14,7 +14,7 @@ import pytest
 
 from triton_ascend_compat.cli import main
 from triton_ascend_compat.patching.errors import PatchError
-from triton_ascend_compat.patching.site import State, recognise
+from triton_ascend_compat.patching.site import recognise
 from triton_ascend_compat.patching.store import ReleaseLine, release_lines
 from triton_ascend_compat.patching.transaction import FOLDER
 
@@ -33,7 +33,7 @@ def installed_site() -> Path:
         found = recognise(site, [LINE])
     except PatchError as error:
         pytest.skip(f"this environment's triton is not triton-ascend 3.2.0: {error}")
-    if found.state is not State.PRISTINE:
+    if found.is_patched:
         pytest.skip("this environment's triton-ascend is patched already")
     return site
 

@@ -116,7 +116,7 @@ def test_killed_again_while_it_recovers(site, tmp_path):
 
 def test_an_interrupted_run_is_reported_and_a_dry_run_refused(site, tmp_path):
     for killed in all_interruptions(operations.apply, site, tmp_path):
-        if not PatchFolder(killed).interrupted:
+        if not PatchFolder(killed).unfinished():
             continue
         before = snapshot(killed)
         code, out, _ = patch("check", site=killed)
@@ -134,16 +134,16 @@ def test_killed_in_the_middle_of_a_write(site, nth):
     pristine, patched = snapshot(site), patched_contents(site)
 
     def apply_with_a_torn_write(place):
-        write, calls = transaction._write, []
+        write, calls = transaction.write_like, []
 
-        def torn(path, data):
+        def torn(model, path, data):
             if len(calls) == nth:
                 path.write_bytes(data[: len(data) // 2])
                 os._exit(KILLED)
             calls.append(path)
-            write(path, data)
+            write(model, path, data)
 
-        transaction._write = torn
+        transaction.write_like = torn
         operations.apply(place)
 
     assert run_and_kill(apply_with_a_torn_write, site, 10**6)
@@ -154,12 +154,25 @@ def test_killed_in_the_middle_of_a_write(site, nth):
     assert snapshot(site) == pristine
 
 
+def interrupt_after_replacing(site, monkeypatch):
+    rename = type(site).rename
+
+    def ctrl_c(self, target):
+        if self.name == "journal.json":
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    monkeypatch.setattr(type(site), "rename", ctrl_c)
+    code, out, err = patch("apply", site=site)
+    assert (code, out) == (130, "")
+    assert err.count("\n") == 1
+    assert "patch check" in err
+    monkeypatch.undo()
+
+
 def test_ctrl_c_is_undone_by_the_next_call(site, monkeypatch):
     pristine = snapshot(site)
-    monkeypatch.setattr(transaction, "_drop_bytecode", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        operations.apply(site)
-    monkeypatch.undo()
+    interrupt_after_replacing(site, monkeypatch)
     assert operations.check(site).condition is Condition.INTERRUPTED
     assert patch("revert", site=site)[0] == 0
     assert snapshot(site) == pristine
@@ -167,10 +180,7 @@ def test_ctrl_c_is_undone_by_the_next_call(site, monkeypatch):
 
 
 def test_a_file_edited_after_the_interruption_is_left_alone(site, monkeypatch):
-    monkeypatch.setattr(transaction, "_drop_bytecode", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        operations.apply(site)
-    monkeypatch.undo()
+    interrupt_after_replacing(site, monkeypatch)
     path = next(iter(contents(site)))
     (site / path).write_bytes(b"# somebody else\n")
     before = snapshot(site)

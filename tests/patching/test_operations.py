@@ -9,9 +9,11 @@ import subprocess
 import sys
 
 import pytest
+from unidiff.patch import PatchSet
 
 from tests.patching.sites import (
     COMPILER,
+    ERRORS,
     LINE,
     contents,
     installed_site,
@@ -22,8 +24,8 @@ from tests.patching.sites import (
     snapshot,
 )
 from triton_ascend_compat.patching import operations
-from triton_ascend_compat.patching.operations import Condition
-from triton_ascend_compat.patching.store import read_line, sha256
+from triton_ascend_compat.patching.hunks import apply_hunks
+from triton_ascend_compat.patching.store import patches_folder, read_line, sha256
 
 
 @pytest.fixture
@@ -141,15 +143,26 @@ def test_patches_put_in_by_hand_are_seen_but_not_reverted(site):
     assert snapshot(site) == before
 
 
-def test_what_an_older_version_of_the_patches_did_can_be_reverted(site, tmp_path):
+def test_what_another_version_of_the_patches_did_can_be_reverted(site, tmp_path):
     """The record and the originals decide, not the patches that this version carries."""
-    before = contents(site)
-    patch("apply", site=site)
-    other = [tiny_line(tmp_path)[0]]
-    assert operations.check(site, other).condition is Condition.PATCHED
-    assert operations.apply(site, lines=other).condition is Condition.PATCHED
-    operations.revert(site, lines=other)
+    before, ours = contents(site), patched_contents(site)
+    operations.apply(site, lines=[older_line(tmp_path)])
+    assert contents(site) not in (before, ours)
+    assert patch("check", site=site)[0] == 0
+    assert patch("apply", site=site)[0] == 0
+    assert patch("revert", site=site)[0] == 0
     assert contents(site) == before
+
+
+def older_line(tmp_path):
+    """The line with another text in what its last patch adds to errors.py."""
+    folder = tmp_path / LINE.name
+    shutil.copytree(patches_folder() / LINE.name, folder)
+    file, old = folder / LINE.patches[1].name, (installed_site() / ERRORS).read_bytes()
+    text = file.read_text().replace("A name among the constants is", "A constant is")
+    given = LINE.patches[1].hashes[ERRORS][0][1]
+    file.write_text(text.replace(given, sha256(apply_hunks(PatchSet(text)[1], old))))
+    return read_line(folder)
 
 
 def tiny_line(tmp_path):

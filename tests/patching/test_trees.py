@@ -1,9 +1,5 @@
-"""The patches on real source trees: this tool, git, patch and quilt agree, and the front ends are right.
-
-The tree of triton-ascend 3.2.0 is the installed wheel. For the other lines set TRITON_ASCEND_CHECKOUT_3_2_1
-and TRITON_ASCEND_CHECKOUT_3_5 to checkouts of github.com/triton-lang/triton-ascend (branches release/3.2.1
-and main); they are only read.
-"""
+"""The patches on real source trees (`trees.py`): this tool, git, patch and quilt agree, and the front ends
+are right. Where a tree is not at hand, the lines that the patches need from it stand for it."""
 
 from __future__ import annotations
 
@@ -13,40 +9,72 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from tests.patching import front_end
-from tests.patching.sites import LINES, installed_site, nothing_left_behind, patch, snapshot
+from tests.patching import front_end, trees
+from tests.patching.sites import LINES, assert_refused, nothing_left_behind, patch, snapshot
+from triton_ascend_compat.patching.hunks import apply_hunks
 from triton_ascend_compat.patching.store import patches_folder
 
-CHECKOUTS = {"3.2.1": "TRITON_ASCEND_CHECKOUT_3_2_1", "3.5": "TRITON_ASCEND_CHECKOUT_3_5"}
-#: What the front end in front_end.py is made of.
-READ = ["triton/compiler", "triton/runtime/errors.py", "triton/errors.py", "triton/backends/compiler.py"]
+WITH_CONTEXT = [(name, path) for name, line in LINES.items() for path in line.paths]
 
 
-def source_of(line):
-    if line == "3.2.0":
-        return installed_site()
-    variable = CHECKOUTS[line]
-    if variable not in os.environ:
-        pytest.skip(f"{variable} is not set to a checkout of triton-ascend for line {line}")
-    return Path(os.environ[variable]) / "python"
+def tree_id(tree):
+    return f"{tree.line}: {tree.name}"
 
 
-@pytest.fixture(params=list(LINES))
+@pytest.mark.parametrize("tree", trees.TREES, ids=tree_id)
+def test_the_tree_is_at_hand(tree):
+    if tree not in trees.at_hand():
+        pytest.skip(
+            f"{tree.name} {tree.commit[:9]} is in no repository of TRITON_ASCEND_GIT: only its vendored lines"
+        )
+
+
+@pytest.fixture(params=trees.at_hand(), ids=tree_id)
 def tree(request, tmp_path):
     """A tree with the Python part in `python`, as in a checkout; `tree.name` is the release line."""
-    source, tree = source_of(request.param), tmp_path / request.param
-    for path in READ:
-        target = tree / "python" / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if (source / path).is_dir():
-            shutil.copytree(source / path, target, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy2(source / path, target)
-    return tree.resolve()
+    folder = tmp_path / request.param.line
+    trees.write_tree(request.param, folder)
+    return folder.resolve()
+
+
+@pytest.mark.parametrize(("line", "path"), WITH_CONTEXT)
+def test_every_hunk_has_its_lines(line, path):
+    """The series goes through on the vendored lines of the tree, and makes of them what it promises."""
+    blocks = trees.read_context()[line][path]
+    data = trees.GAP.join("".join(block) for block in blocks).encode()
+    texts = []
+    for diff in (file for entry in LINES[line].patches for file in entry.diff if file.path == path):
+        data = apply_hunks(diff, data)
+        texts += [text for hunk in diff for text in hunk]
+    # The second patch takes a few lines of the first one out again.
+    known = {*data.decode().splitlines(True), *(text.value for text in texts if text.is_removed)}
+    added = {text.value for text in texts if text.is_added}
+    assert added
+    assert added <= known
+
+
+def test_the_vendored_lines_are_the_tree_s(tree):
+    for path, blocks in trees.read_context()[tree.name].items():
+        lines, done = (tree / "python" / path).read_text().splitlines(True), 0
+        for block in blocks:
+            places = [at for at in range(len(lines)) if lines[at : at + len(block)] == block]
+            assert len(places) == 1, block
+            assert places[0] >= done
+            done = places[0] + len(block)
+
+
+def test_a_plain_checkout_of_main_is_refused(tmp_path):
+    """Its files are upstream's; the build makes them triton-ascend's."""
+    if trees.repository_with(trees.MAIN_IN_AUGUST) is None:
+        pytest.skip("main of August is in no repository of TRITON_ASCEND_GIT")
+    trees.write_tree(trees.Tree("3.5", "main, plain", trees.MAIN_IN_AUGUST), tmp_path)
+    before = snapshot(tmp_path)
+    for operation in ("check", "apply", "revert"):
+        assert_refused(patch(operation, site=tmp_path / "python"), "upstream", "build")
+        assert snapshot(tmp_path) == before
 
 
 def run(*command, cwd, **variables):
@@ -145,6 +173,7 @@ def test_the_front_end_with_stand_ins_below_it(tree):
     assert patch("apply", site=tree / "python")[0] == 0
     found = outcomes(tree)
 
+    assert len(set(found["hashes"])) == 4, "who takes the source's hash as a key keeps candidates apart"
     assert found["source"] == {
         "constants": ["BLOCK", "num_stages"],
         "signature": ["x", "BLOCK"],

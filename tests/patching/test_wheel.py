@@ -61,7 +61,7 @@ import triton_ascend_compat
 before = [vars(ASTSource)[name] for name in ("__init__", "parse_options", "make_ir")]
 status = triton_ascend_compat.enable()
 after = [vars(ASTSource)[name] for name in ("__init__", "parse_options", "make_ir")]
-print(json.dumps([status.active, status.needed, status.reason, before == after]))
+print(json.dumps([status.by, status.needed, status.reason, before[1:] == after[1:]]))
 """
 
 
@@ -194,8 +194,8 @@ def test_the_runtime_shim_stands_down(installed, wheel_file):
     install(installed, wheel_file)
     site = installed.site
     assert patch("apply", site=site)[0] == 0
-    active, needed, reason, untouched = installed.python_script(STATUS)
-    assert not active
+    by, needed, reason, untouched = installed.python_script(STATUS)
+    assert by == "Triton itself"
     assert not needed
     assert untouched
     assert "not needed" in reason
@@ -203,6 +203,6 @@ def test_the_runtime_shim_stands_down(installed, wheel_file):
     found = installed.python_script("import triton_ascend_compat\ntriton_ascend_compat.enable()\n" + USE)
     assert found["leaky"] == found["asked"]
     assert patch("revert", site=site)[0] == 0
-    active, needed, _, _ = installed.python_script(STATUS)
-    assert active
+    by, needed, _, _ = installed.python_script(STATUS)
+    assert by == "triton_ascend_compat"
     assert needed

@@ -1,12 +1,13 @@
-"""What the commands about options share: the knowledge of this installation, or one line on what is wrong."""
+"""What the commands about options share: what decides here, or one line on what is wrong."""
 
 from __future__ import annotations
 
 import click
 
-from triton_ascend_compat import generations, settings
-from triton_ascend_compat.fixes import NAMES
-from triton_ascend_compat.knowledge import Knowledge, gather
+from triton_ascend_compat import generations, installation, settings, shim, state
+from triton_ascend_compat.decision.policy import Policy
+from triton_ascend_compat.fixes import FIXES, NAMES
+from triton_ascend_compat.shim import Switch
 
 
 class CannotTell(click.ClickException):
@@ -15,8 +16,12 @@ class CannotTell(click.ClickException):
     exit_code = 2
 
 
-def knowledge() -> Knowledge:
-    """What is known here, with the fixes on that the environment leaves on.
+def policy(as_it_is: bool) -> Policy:
+    """What decides here.
+
+    Args:
+        as_it_is: with what is switched on in this interpreter, which started like any other; else as if the
+            shim were on, but for the fixes that the environment switches off.
 
     Raises:
         CannotTell: Triton cannot be imported, or has no npu backend.
@@ -24,11 +29,22 @@ def knowledge() -> Knowledge:
     try:
         import triton  # noqa: F401
     except Exception as error:
-        first_line = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise CannotTell(
-            f"triton cannot be imported: {first_line}{generations.overwritten_installation()}"
-        ) from error
-    known = gather(NAMES.difference(settings.disabled_from_environment()))
-    if known is None:
+        raise CannotTell(f"triton cannot be imported: {installation.import_failure(error)}") from error
+    switch = shim.switch
+    if as_it_is and not switch.fixes:
+        off = f"the shim is not active ({state.current().reason})"
+        switch = Switch(off=dict.fromkeys((fix.name for fix in FIXES), off), generation=_generation())
+    elif not as_it_is:
+        without = dict.fromkeys(settings.disabled_from_environment(), settings.DISABLE_VARIABLE)
+        switch = Switch(True, frozenset(NAMES) - without.keys(), without=without)
+    found = switch.policy()
+    if found is None:
         raise CannotTell(f"{generations.installed_release()} has no backend for target npu")
-    return known
+    return found
+
+
+def _generation() -> generations.Generation | None:
+    try:
+        return generations.detect()
+    except Exception:  # a Triton that the shim does not know delivers nothing that we know of
+        return None

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from triton_ascend_compat.events import Outcome
+from triton_ascend_compat.decision.plan import Outcome
 
 CANDIDATES: tuple[Mapping[str, Any], ...] = (
     {},
@@ -112,9 +112,10 @@ def _attempt(target: Any, candidate: Mapping[str, Any]) -> Attempt:
     """Compile one candidate the way the broken frontend does: its keys merged into the constants."""
     from triton.compiler import ASTSource, compile
 
-    from triton_ascend_compat import _demo_kernel, events
+    from triton_ascend_compat import _demo_kernel
+    from triton_ascend_compat.telling import events
 
-    seen: list[events.KeyEvent] = []
+    seen: list[events.Event] = []
     unsubscribe = events.subscribe(seen.append)
     kernel, error, start = None, "", time.perf_counter()
     try:
@@ -127,7 +128,7 @@ def _attempt(target: Any, candidate: Mapping[str, Any]) -> Attempt:
         error = f"{type(caught).__name__}: {caught}"
     finally:
         unsubscribe()
-    outcome = seen[0].outcome if seen else None
+    outcome = seen[0].fate.outcome if seen else None
     return Attempt(candidate, outcome, kernel, error, 1000 * (time.perf_counter() - start))
 
 

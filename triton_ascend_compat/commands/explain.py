@@ -1,4 +1,4 @@
-"""`explain KEY=VALUE`: what would happen to it here, and why, in two lines."""
+"""`explain KEY=VALUE`: what happens to it here, wherever it stands, and why."""
 
 from __future__ import annotations
 
@@ -8,43 +8,40 @@ from typing import Any
 
 import click
 
-from triton_ascend_compat import generations, plan, settings
-from triton_ascend_compat.commands._here import knowledge
-from triton_ascend_compat.events import Outcome
-from triton_ascend_compat.plan import Verdict
+from triton_ascend_compat.commands._here import policy
+from triton_ascend_compat.decision.plan import Fate, Outcome, Where, judge
 
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 
 @click.command()
 @click.argument("assignment", metavar="KEY=VALUE")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of two lines.")
-def command(assignment: str, as_json: bool) -> None:
-    """What would happen here to compile option KEY with VALUE, misplaced or not, and why.
+@click.option("--where", type=click.Choice([where.value for where in Where]), help="Tell of this place only.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines.")
+def command(assignment: str, where: str | None, as_json: bool) -> None:
+    """What happens to compile option KEY with VALUE in an interpreter started like this one, and why.
 
-    VALUE is a Python literal; what is none is a string.
+    VALUE is a Python literal; what is none is a string. Without --where, all places are told of, and the exit
+    code is about a kernel's constants.
 
     \b
-    Exit code: 0 it would arrive in the compiler; 1 it would be left out or refused;
+    Exit code: 0 it arrives in the compiler; 1 it is left out or refused;
                2 there is no npu backend, or wrong usage.
     """
     key, equals, text = assignment.partition("=")
     if not equals or not key.strip():
         raise click.UsageError(f"expected KEY=VALUE, such as multibuffer=False, not {assignment!r}")
-    verdict = plan.decide_key(key.strip(), _value(text.strip()), (), *knowledge())
+    here, value = policy(as_it_is=True), _value(text.strip())
+    fates = [judge(key.strip(), value, place, here) for place in ([Where(where)] if where else Where)]
     if as_json:
-        facts = {
-            "key": verdict.key,
-            "value": repr(verdict.value),
-            "outcome": verdict.outcome.value,
-            "arrives": list(map(repr, verdict.arrives)) if verdict.arrives else None,
-            "reason": verdict.reason,
-        }
+        facts = {"key": key.strip(), "value": repr(value), "release": here.release, **_facts(fates[0])}
+        facts["places"] = {fate.where.value: _facts(fate) for fate in fates}
         click.echo(json.dumps(facts, indent=2))
     else:
-        click.echo(f"{verdict.key}={verdict.value!r} {_fate(verdict)}")
-        click.echo(f"because: {generations.installed_release()}: {verdict.reason}")
-    raise SystemExit(0 if verdict.outcome is Outcome.DELIVERED else 1)
+        click.echo(f"{key.strip()}={value!r} with {here.release}:")
+        for fate in fates:
+            click.echo(f"  in {fate.where}: {_told(fate)}\n    because: {fate.why}")
+    raise SystemExit(0 if _arrives(fates[0]) else 1)
 
 
 def _value(text: str) -> Any:
@@ -56,16 +53,29 @@ def _value(text: str) -> Any:
         return text
 
 
-def _fate(verdict: Verdict) -> str:
-    if verdict.outcome is Outcome.DELIVERED:
-        if verdict.arrives is None:
-            return "is delivered: it asks for nothing"
-        name, value = verdict.arrives
-        return "is delivered" if name == verdict.key else f"is delivered as {name}={value!r}"
-    if verdict.outcome is Outcome.IGNORED:
-        if settings.strict_from_environment():
-            return f"is an error ({settings.STRICT_VARIABLE} is set)"
-        return "is left out, with one warning; the kernel is that of a call without it"
-    if verdict.unknown:
-        return "is an error in constants and launches, left out of options= and Config(...) with a warning"
-    return "is refused among constants"
+def _arrives(fate: Fate) -> bool:
+    return fate.outcome is Outcome.DELIVERED or fate.arrives is not None
+
+
+def _facts(fate: Fate) -> dict[str, Any]:
+    return {
+        "outcome": fate.outcome.value,
+        "accepted": _arrives(fate),
+        "arrives": list(map(repr, fate.arrives)) if fate.arrives else None,
+        "quiet": fate.quiet,
+        "reason": fate.why,
+    }
+
+
+def _told(fate: Fate) -> str:
+    if fate.outcome is Outcome.UNTOUCHED:
+        return "is left to Triton"
+    if fate.outcome is Outcome.REFUSED:
+        return "is refused with an error"
+    if fate.outcome is Outcome.IGNORED:
+        warned = "without a warning: it asks for nothing" if fate.quiet else "with one warning"
+        return f"is left out, {warned}; the kernel is that of a call without it"
+    if fate.arrives is None:
+        return "is delivered: it asks for nothing"
+    name, value = fate.arrives
+    return "is delivered" if name == fate.key else f"is delivered as {name}={value!r}"

@@ -8,9 +8,11 @@ from typing import Any
 
 import click
 
-from triton_ascend_compat import catalog, generations, plan
-from triton_ascend_compat.commands._here import CannotTell, knowledge
-from triton_ascend_compat.knowledge import Knowledge
+from triton_ascend_compat import generations
+from triton_ascend_compat.commands._here import CannotTell, policy
+from triton_ascend_compat.decision import catalogue, plan
+from triton_ascend_compat.decision.plan import Outcome, Where
+from triton_ascend_compat.decision.policy import Policy
 
 
 @click.command()
@@ -23,7 +25,7 @@ def command(names: tuple[str, ...], everything: bool, as_json: bool) -> None:
     \b
     Exit code: 0 printed; 2 a NAME is known to nobody, Triton has no npu backend, or wrong usage.
     """
-    known = knowledge()
+    known = policy(as_it_is=False)
     everyone = _names(known, everything=True)
     for name in names:
         if name not in everyone:
@@ -37,45 +39,38 @@ def command(names: tuple[str, ...], everything: bool, as_json: bool) -> None:
         _print_table(rows)
 
 
-def _names(known: Knowledge, everything: bool) -> set[str]:
+def _names(known: Policy, everything: bool) -> set[str]:
     installed = known.installed
     accepted = {*installed.types, *installed.retired, *installed.renamed}
     if not everything:
         return accepted
     old = {rename.old for rename in known.renames}
-    return accepted | old | known.known.keys() | known.foreign.keys()
+    return accepted | installed.internal | old | known.known.keys() | known.foreign.keys()
 
 
-def _row(name: str, known: Knowledge) -> dict[str, Any]:
+def _row(name: str, known: Policy) -> dict[str, Any]:
     facts = known.known.get(name)
     installed = known.installed
+    default = repr(installed.defaults[name]) if name in installed.defaults else None
     # None fits every type: the decision is about the name.
-    verdict = plan.decide_key(name, None, (), *known)
+    fate = plan.judge(name, None, Where.CONSTANTS, known)
     return {
         "name": name,
         "installed": name in installed.types,
+        "kind": facts.kind if facts else None,
+        "meaning": facts.meaning if facts else "",
+        "needed": facts.needed if facts else False,
         "type": installed.types.get(name, facts.type if facts else None),
-        "default": repr(installed.defaults[name]) if name in installed.defaults else None,
+        "default": facts.default if default is None and facts else default,
         "releases": list(facts.releases) if facts else [],
-        "retired": list(facts.retired) if facts else [],
+        "retired": list(facts.ignored) if facts else [],
+        "internal": list(facts.internal) if facts else [],
         "misplaced": {
-            "outcome": verdict.outcome.value,
-            "as": _called_here(name, known),
-            "reason": verdict.reason,
+            "outcome": fate.outcome.value,
+            "as": fate.option if fate.option != name and fate.outcome is Outcome.DELIVERED else None,
+            "reason": fate.why,
         },
     }
-
-
-def _called_here(name: str, known: Knowledge) -> str | None:
-    """The installed name of an option that has another one here; None where it has none or keeps its own."""
-    if name in known.installed:
-        return None
-    for rename in known.renames:
-        if name == rename.old and rename.new in known.installed.types:
-            return rename.new
-        if name == rename.new and rename.old in known.installed.types:
-            return rename.old
-    return None
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
@@ -83,13 +78,14 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    letters = dict(zip(catalog.releases(), ascii_lowercase))
+    letters = dict(zip(catalogue.releases(), ascii_lowercase))
     click.echo(generations.installed_release())
     click.echo(f"releases: {', '.join(f'{letter} {release}' for release, letter in letters.items())}")
-    click.echo("          (in parentheses: accepts the name and drops it)\n")
+    click.echo("          (in parentheses: accepts the name and drops it; in brackets: sets it itself)")
+    click.echo("kind:     semantic: changes what a kernel means; needed: a kernel can be wrong without it\n")
     table = Table(box=None, pad_edge=False)
     table.add_column("name", overflow="fold", max_width=34)  # longer ones are few; 80 columns are many
-    for heading in ("type", "default", "releases", "misplaced"):
+    for heading in ("kind", "type", "default", "releases", "misplaced"):
         table.add_column(heading, overflow="fold", no_wrap=heading == "releases")
     for row in rows:
         goes = row["misplaced"]
@@ -101,6 +97,7 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
         releases = "".join(_mark(release, letter, row) for release, letter in letters.items())
         cells = (
             row["name"],
+            "needed" if row["needed"] else row["kind"] or "-",
             (row["type"] or "-").replace("typing.", ""),
             row["default"] or "-",
             releases,
@@ -114,4 +111,6 @@ def _mark(release: str, letter: str, row: dict[str, Any]) -> str:
     """The column of one release: its letter where it has the option."""
     if release in row["retired"]:
         return f"({letter})"
+    if release in row["internal"]:
+        return f"[{letter}]"
     return letter if release in row["releases"] else "-"

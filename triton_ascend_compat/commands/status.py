@@ -1,4 +1,4 @@
-"""`status`: what the shim does in an interpreter started like this one, and why."""
+"""`status`: what a misplaced option meets in an interpreter started like this one, and why."""
 
 from __future__ import annotations
 
@@ -7,66 +7,28 @@ import json
 import click
 
 import triton_ascend_compat
-from triton_ascend_compat import generations
+from triton_ascend_compat import installation
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines.")
 def command(as_json: bool) -> None:
-    """Which Triton, generation and backend are here, and whether the shim is active.
+    """Whether leaked options are delivered here, by whom, in which Triton, and why.
 
     \b
-    Exit code: 0 the shim is active, or this Triton needs none;
-               1 it is not active (the reason is printed); 2 wrong usage.
+    Exit code: 0 they are, by the shim or by this Triton itself;
+               1 they are not (the reason says what to do); 2 wrong usage.
     """
-    import_error = _import_triton()
-    status = triton_ascend_compat.status()
-    facts = {**status.as_dict(), "import_error": import_error}
-    if as_json:
-        click.echo(json.dumps(facts, indent=2))
-    else:
-        _print_table(facts)
-    raise SystemExit(0 if status.active or not status.needed else 1)
-
-
-def _import_triton() -> str | None:
-    """Import Triton as a program would; returns what was wrong, in one line."""
+    import_error = None
     try:
         import triton  # noqa: F401
     except Exception as error:
-        first_line = f"{type(error).__name__}: {error}".splitlines()[0]
-        return f"{first_line}{generations.overwritten_installation()}"
-    return None
-
-
-def _print_table(facts: dict[str, object]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    wrapped = facts["wrapped"]
-    assert isinstance(wrapped, tuple)
-    rows = {
-        "active": "yes" if facts["active"] else "no",
-        "why": facts["reason"],
-        "Triton": facts["triton"] or facts["import_error"],
-        "found in": facts["triton_path"],
-        "generation": facts["generation"],
-        "npu backend": facts["backend"],
-        "compile options": f"{facts['options']} accepted, {facts['retired']} accepted and dropped",
-        "strict": "yes" if facts["strict"] else "no",
-        "wrapped": ", ".join(wrapped),
-        "TRITON_PLUGIN": facts["plugin"],
-        "start-up": facts["startup"],
-    }
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in rows.items():
-        table.add_row(name, Text(str(value) if value else "-"))  # Text: brackets are no markup here
-    fixes = facts["fixes"]
-    assert isinstance(fixes, tuple)
-    for number, fix in enumerate(fixes):
-        state = "on" if fix["on"] else f"off: {fix['off_because']}"
-        table.add_row("" if number else "fixes", f"{fix['name']} ({state})")
-    Console().print(table)
+        import_error = installation.import_failure(error)
+    status = triton_ascend_compat.status()
+    if as_json:
+        click.echo(json.dumps({**status.as_dict(), "import_error": import_error}, indent=2))
+    else:
+        click.echo(status)
+        if import_error is not None:
+            click.echo(f"{'import triton':16} {import_error}")
+    raise SystemExit(0 if status.active else 1)

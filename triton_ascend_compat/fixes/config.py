@@ -3,79 +3,68 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
-from triton_ascend_compat import generations
-from triton_ascend_compat.shim import CONFIG, LAUNCH, Shim
+from triton_ascend_compat import shim
+from triton_ascend_compat.decision.plan import Outcome, Plan, Where, decide
+from triton_ascend_compat.telling import tell
 
-if TYPE_CHECKING:
-    from triton_ascend_compat.plan import Verdict
+WHY = (
+    "Config(..., opt=v) drops most options without a word in triton-ascend 3.2.0, and is a TypeError on "
+    "other releases"
+)
+HOW = (
+    "wraps Config.__init__: options join the config's dict, and so the launch; one that is absent here is "
+    "left out; where Config drops an unknown one, that is said once"
+)
+UPSTREAM = (
+    "https://github.com/triton-lang/triton-ascend/blob/ebf849866/triton_patch/python/triton_patch/runtime/"
+    "autotuner.py"
+)
+UNTIL = "Config of every triton-ascend in use passes its keywords on"
 
 
-def wrap_init(shim: Shim, original: Callable[..., None]) -> Callable[..., None]:
-    own, swallows = generations.named_parameters(original)
+def wrap_init(original: Callable[..., None]) -> Callable[..., None]:
+    """`Config.__init__`: what it keeps of its keywords is its own; what it drops or refuses is decided."""
 
     @functools.wraps(original)
     def __init__(config: Any, *args: Any, **kwargs: Any) -> None:
-        extra = {key: value for key, value in kwargs.items() if key not in own}
-        if not extra or CONFIG not in shim.fixes:
-            return original(config, *args, **kwargs)
-        if swallows:
+        if not kwargs or "config" not in shim.switch.fixes:
             original(config, *args, **kwargs)
-            passed_on = config.all_kwargs()
-            # None is triton-ascend's "not set".
-            extra = {key: value for key, value in extra.items() if key not in passed_on and value is not None}
-        moved, unknown = _sort(shim, extra)
-        if not swallows:
-            try:
-                original(config, *args, **{key: value for key, value in kwargs.items() if key not in moved})
-            except TypeError as error:
-                if unknown:
-                    raise TypeError(f"{error}{unknown[0].hint}") from None
+            return
+        try:
+            original(config, *args, **kwargs)
+        except TypeError:
+            extra = _not_its_own(original, type(config), kwargs)
+            plan = _decide(extra)
+            if plan is None or not plan.fates:
                 raise
-        if moved:
-            config.kwargs = {**config.kwargs, **moved}
-        if swallows and unknown:
-            _leave_out(shim, unknown)
-        return None
+            own = {key: value for key, value in kwargs.items() if key not in extra or key in plan.kept}
+            original(config, *args, **own)
+        else:
+            kept, passed_on = vars(config), config.all_kwargs()
+            plan = _decide(
+                {key: v for key, v in kwargs.items() if v not in (None, kept.get(key), passed_on.get(key))}
+            )
+        if plan is not None and plan.options:
+            config.kwargs = {**config.kwargs, **plan.options}
 
     return __init__
 
 
-def _sort(shim: Shim, extra: Mapping[str, Any]) -> tuple[dict[str, Any], list[Verdict]]:
-    """Which of the keywords join the launch, where it is decided what becomes of them, and the verdicts on
-    those that nobody knows."""
-    from triton_ascend_compat import knowledge, plan
-    from triton_ascend_compat.events import Outcome
-
-    known = knowledge.gather(shim.fixes)
-    if not extra or known is None:
-        return {}, []
-    moved = {}
-    unknown = []
-    for key, value in extra.items():
-        verdict = plan.decide_key(key, plan.plain_value(value), (), *known)
-        if verdict.unknown:
-            unknown.append(verdict)
-        # An absent option that nothing leaves out of the launch would end it.
-        elif verdict.outcome is not Outcome.IGNORED or LAUNCH in shim.fixes or key in known.foreign:
-            moved[key] = value
-    return moved, unknown
+def _not_its_own(original: Callable[..., None], config_class: type, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The keywords that are no attribute of a config, and so no parameter of its own."""
+    plain: Any = object.__new__(config_class)
+    original(plain, {})
+    return {key: value for key, value in kwargs.items() if key not in vars(plain)}
 
 
-def _leave_out(shim: Shim, unknown: list[Verdict]) -> None:
-    from triton_ascend_compat import reporting
-    from triton_ascend_compat.events import Outcome
-
-    reporting.tell(
-        "triton.Config",
-        [
-            verdict._replace(
-                outcome=Outcome.IGNORED,
-                reason=f"nobody knows it{verdict.hint}; a kernel parameter belongs into the config's dict",
-            )
-            for verdict in unknown
-        ],
-        shim.strict,
-    )
+def _decide(extra: dict[str, Any]) -> Plan | None:
+    policy = shim.switch.policy() if extra else None
+    if policy is None:
+        return None
+    plan = decide(extra, (), Where.CONFIG, policy)
+    # What joins the launch is no news: there it is where it belongs, or else told of.
+    told = [fate for fate in plan.fates if fate.outcome is not Outcome.DELIVERED]
+    tell.tell("triton.Config", told, policy.release)
+    return plan

@@ -8,16 +8,12 @@ in the backend's hash keeps such kernels apart from those that an ordinary compi
 from __future__ import annotations
 
 import os
-import subprocess
-import time
 from typing import Any, Callable
 
 from triton_ascend_compat import generations
-from triton_ascend_compat.offline._hooks import Namespace
-from triton_ascend_compat.shim import Hook
 
 #: Part of every offline kernel's cache key; the number goes up when what an offline compile stores changes.
-MARKER = "triton-ascend-compat-offline-1"
+MARKER = "triton-ascend-compat-offline-2"
 
 #: Environment variables that 3.2.0 builds its compilers' command lines from, and leaves out of its cache key.
 _FLAG_VARIABLES = (
@@ -87,54 +83,8 @@ def replace_binary_stage(backend: Any, stages: dict[str, Stage]) -> None:
         stages[last] = keep_linalg
 
 
-def hook_namespace(
-    cls: type[Any], chip: Callable[[], str], tool_ended: Callable[[str, float, bytes], None]
-) -> list[Hook]:
-    """Replace what the backend's module would reach CANN and the device with.
-
-    `chip` gives the calling thread's chip. `tool_ended` is told of each external compiler: the path of the
-    program, the seconds it took and its stderr, which the backend itself throws away.
-    """
-    namespace = generations.backend_namespace(cls)
-    owner = Namespace(namespace)
-    hooks = []
-    if "NPUUtils" in namespace:
-        hooks.append(Hook(owner, "NPUUtils", lambda _: _make_npu_utils(chip)))
-    if namespace.get("subprocess") is subprocess:
-        hooks.append(Hook(owner, "subprocess", lambda _: _ObservedSubprocess(tool_ended)))
-    return hooks
-
-
-def _make_npu_utils(chip: Callable[[], str]) -> type[Any]:
-    class NPUUtils:
-        """Stand-in for the class that asks the device which chip it is."""
-
-        def get_arch(self) -> str:
-            return chip()
-
-    return NPUUtils
-
-
-class _ObservedSubprocess:
-    """The module `subprocess`, with a `run` that tells what became of the program."""
-
-    def __init__(self, tool_ended: Callable[[str, float, bytes], None]) -> None:
-        self._tool_ended = tool_ended
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(subprocess, name)
-
-    def run(self, command: Any, *args: Any, **kwargs: Any) -> Any:
-        started = time.perf_counter()
-        stderr: Any = b""
-        try:
-            done = subprocess.run(command, *args, **kwargs)
-            stderr = done.stderr
-            return done
-        except subprocess.CalledProcessError as error:
-            stderr = error.stderr
-            raise
-        finally:
-            told = stderr if isinstance(stderr, bytes) else str(stderr or "").encode()
-            program = command[0] if isinstance(command, (list, tuple)) else command
-            self._tool_ended(str(program), time.perf_counter() - started, told)
+def folds(backend_class: type[Any]) -> bool:
+    """Whether kernels that are compiled now fold their blocks onto the physical cores: as the backend reads
+    its variable, and always where it has retired that."""
+    reader = generations.folding_reader(backend_class)
+    return reader is None or bool(reader())

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable
 
+from triton_ascend_compat.offline.execute import Tally
 from triton_ascend_compat.offline.records import CompileRecord
 
 #: How pytest ends when tests failed, and when it collected none.
@@ -73,13 +74,14 @@ def _parse_target(word: str) -> Target:
 class Job:
     """One target for one chip.
 
-    `cache` is the folder for compiled kernels, None for the default one.
+    `cache` is the folder for compiled kernels, None for the default one; `execute`, whether launches compute.
     """
 
     target: Target
     chip: str
     hivm: bool = False
     cache: str | None = None
+    execute: bool = False
 
     def command(self, records: Path) -> list[str]:
         """What to start, so that it appends its records to the file `records`."""
@@ -88,6 +90,7 @@ class Job:
                 *(sys.executable, "-m", "pytest", "-p", "triton_ascend_compat.pytest_plugin"),
                 *("--ascend-offline", f"--ascend-chip={self.chip}", f"--ascend-records={records}"),
                 *(["--ascend-hivm"] if self.hivm else []),
+                *(["--ascend-execute"] if self.execute else []),
                 *([f"--ascend-cache={self.cache}"] if self.cache else []),
                 *self.target.arguments,
             ]
@@ -96,7 +99,7 @@ class Job:
             "kind": self.target.kind,
             "name": self.target.name,
             "arguments": self.target.arguments,
-            **{key: getattr(self, key) for key in ("chip", "hivm", "cache")},
+            **{key: getattr(self, key) for key in ("chip", "hivm", "cache", "execute")},
         }
         return [sys.executable, "-m", "triton_ascend_compat.offline.child", json.dumps(settings)]
 
@@ -104,13 +107,15 @@ class Job:
 @dataclass(frozen=True)
 class Outcome:
     """What came of one job. `failure`: why the target itself failed, in one line; None where it did not, or
-    where what stopped it was a kernel that does not compile. `output`: the end of what it printed."""
+    where what stopped it was a kernel that does not compile. `output`: the end of what it printed. `tally`:
+    what became of its launches, None where none was executed."""
 
     job: Job
     records: tuple[CompileRecord, ...]
     launches: int
     failure: str | None
     output: str
+    tally: Tally | None = None
 
 
 def run_jobs(jobs: list[Job], workers: int, progress: Callable[[int, int, int], None]) -> list[Outcome]:
@@ -141,17 +146,17 @@ def _run_job(job: Job, file: Path) -> Outcome:
             job.command(file), stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT, check=False
         ).returncode
     told = output.read_text(errors="replace")
-    records, launches, failure, ended = _read(file)
+    records, launches, failure, ended, tally = _read(file)
     if job.target.kind == "pytest":
         failure = _pytest_failure(code, records)
     elif not ended:
         failure = _death(code, told)
-    return Outcome(job, tuple(records), launches, failure, told[-4000:])
+    return Outcome(job, tuple(records), launches, failure, told[-4000:], tally if job.execute else None)
 
 
-def _read(file: Path) -> tuple[list[CompileRecord], int, str | None, bool]:
+def _read(file: Path) -> tuple[list[CompileRecord], int, str | None, bool, Tally]:
     records: list[CompileRecord] = []
-    launches, failure, ended = 0, None, False
+    launches, failure, ended, tally = 0, None, False, Tally()
     for line in _lines(file):
         if "record" in line:
             records.append(CompileRecord.from_dict(line["record"]))
@@ -163,7 +168,9 @@ def _read(file: Path) -> tuple[list[CompileRecord], int, str | None, bool]:
         elif "end" in line:
             launches += line["end"]["launches"]
             failure, ended = line["end"]["failure"], True
-    return records, launches, failure, ended
+            if line["end"]["tally"] is not None:
+                tally.add(line["end"]["tally"])
+    return records, launches, failure, ended, tally
 
 
 def _lines(file: Path) -> Iterator[dict[str, Any]]:

@@ -26,7 +26,11 @@ def main(settings: dict[str, Any]) -> None:
         with (
             for_torch_npu(),
             offline(
-                settings["chip"], hivm=settings["hivm"], cache=settings["cache"], on_record=file.add
+                settings["chip"],
+                hivm=settings["hivm"],
+                cache=settings["cache"],
+                on_record=file.add,
+                execute=settings["execute"],
             ) as session,
         ):
             failure = _run(settings["kind"], settings["name"], settings["arguments"], session)
@@ -54,7 +58,8 @@ class RecordFile:
         for record in session.with_fits():
             if record.fits is not None:
                 self._write(fits=dict(record.fits), of=record.hash)
-        self._write(end={"failure": failure, "launches": session.launches})
+        tally = session.executor.tally.as_dict() if session.executor is not None else None
+        self._write(end={"failure": failure, "launches": session.launches, "tally": tally})
 
     def _write(self, **line: Any) -> None:
         self._file.write(json.dumps(line).encode() + b"\n")
@@ -95,6 +100,9 @@ def _told(error: BaseException, name: str, session: Session) -> str:
     where = f" at {own[-1].filename}:{own[-1].lineno}" if own else ""
     message = " ".join(str(error).split())[:300]
     hint = "; no launch was executed, so there are no results to compare" if session.launches else ""
+    if session.executor is not None:
+        excuse = session.executor.tally.excuse()
+        hint = f"; {excuse}" if excuse is not None else ""
     return f"{type(error).__name__}: {message}{where}{hint}"
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable
 
-from triton_ascend_compat.offline.chips import CHIPS
+from triton_ascend_compat.offline.chips import chip_named
+from triton_ascend_compat.offline.compiling import FOLDED_FIELD, MOST_BLOCKS, Launch, blocks_of, local_values
 from triton_ascend_compat.offline.execute import trial
 
 
@@ -72,10 +73,30 @@ class RecordingDriver:
         return driver.active.get_benchmarker()(kernel_call, **kwargs)
 
     def launcher_cls(self, src: Any, metadata: Any) -> Callable[..., None]:
+        folded = getattr(metadata, FOLDED_FIELD, True)
+
         def launch(*args: Any, **kwargs: Any) -> None:
-            self._session().count_launch()
+            session = self._session()
+            blocks = blocks_of(args[:3])
+            if blocks > MOST_BLOCKS and not folded:
+                error = GridTooLarge(blocks)
+                # A kernel that is launched without its JITFunction has nobody else to tell of it.
+                if all(type(value) is not Launch for value in local_values()):
+                    Launch(session, src.fn, (), {**src.constants, "grid": args[:3]}).failed(error)
+                raise error
+            session.count_launch()
 
         return launch
+
+
+class GridTooLarge(RuntimeError):
+    """A launch of more blocks than the device takes of a kernel that does not fold them."""
+
+    def __init__(self, blocks: int) -> None:
+        super().__init__(
+            f"a grid of {blocks} blocks, and {MOST_BLOCKS} is the most that a launch takes of a kernel that "
+            "was compiled without folding (TRITON_ALL_BLOCKS_PARALLEL=1 at its compile folds)"
+        )
 
 
 def compile_only(kernel_call: Callable[[], Any], quantiles: Any = (0.5,), **_: Any) -> list[float]:
@@ -101,13 +122,24 @@ def measures_infinity(session: Callable[[], Any], original: Callable[..., Any]) 
     return do_bench
 
 
-class _Utils:
-    def __init__(self, session: Callable[[], Any], takes_thread_limit: bool) -> None:
+class NPUUtils:
+    """Stand-in for the class by which the backend asks the device which chip it is."""
+
+    def __init__(self, session: Callable[[], Any]) -> None:
         self._session = session
+
+    def get_arch(self) -> str:
+        session = self._session()
+        return session.chip if session is not None else ""
+
+
+class _Utils(NPUUtils):
+    def __init__(self, session: Callable[[], Any], takes_thread_limit: bool) -> None:
+        super().__init__(session)
         self._loaded = (object(), object(), 0, 0) + ((1 << 30,) if takes_thread_limit else ())
 
     def get_device_properties(self, device: Any) -> dict[str, int]:
-        cores = CHIPS[self._session().chip].cube_cores
+        cores = chip_named(self._session().chip).cube_cores
         return {
             "max_shared_mem": 1 << 30,
             "num_aicore": cores,
@@ -120,9 +152,6 @@ class _Utils:
 
     def unload_module(self, module: Any) -> None:
         """There is none to unload."""
-
-    def get_arch(self) -> str:
-        return str(self._session().chip)
 
     def get_aicore_num(self) -> int:
         return self.get_device_properties(None)["num_aicore"]

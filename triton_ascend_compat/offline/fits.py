@@ -1,16 +1,21 @@
-"""The largest config of a kernel that fits into on-chip memory."""
+"""What was tried and fits in place of a kernel that does not fit into on-chip memory."""
 
 from __future__ import annotations
 
 import copy
 import heapq
+import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from triton_ascend_compat import generations
 from triton_ascend_compat.offline.records import CompileRecord
+
+if TYPE_CHECKING:
+    from triton_ascend_compat.offline.compiling import Compile
+    from triton_ascend_compat.offline.session import Session
 
 #: How people name block sizes: XBLOCK, BLOCK_SIZE_M, TILE_N, and FLA's BT, BK, BV.
 _BLOCK_NAME = re.compile(r"BLOCK|TILE|^B[A-Z0-9]$")
@@ -19,6 +24,59 @@ _BLOCK_NAME = re.compile(r"BLOCK|TILE|^B[A-Z0-9]$")
 MOST_TRIES = 16
 
 _SMALLEST_BLOCK = 16
+
+#: What halves the memory of a kernel with a loop, where the block sizes are to stay.
+_SWITCH = {"multibuffer": False}
+
+
+def find(record: CompileRecord, ended: Compile, aside: Session) -> dict[str, Any] | None:
+    """Smaller block sizes, or else an option, with which a kernel that does not fit was compiled and does.
+
+    Args:
+        record: that of the kernel that does not fit.
+        ended: its compile.
+        aside: a session to compile in.
+    """
+
+    def compiles(sizes: Mapping[str, Any], **more: Any) -> bool:
+        from triton.compiler.compiler import compile
+
+        source = with_constexprs(ended.source, sizes) if sizes else ended.source
+        try:
+            compile(source, target=aside.target, options={**(ended.options or {}), **more})
+        except Exception:
+            return False
+        return True
+
+    sizes = search(record.constexprs, blocks_of(record, ended), compiles)
+    if sizes is None and (ended.options or {}).get("multibuffer") and compiles({}, **_SWITCH):
+        return dict(_SWITCH)
+    return sizes
+
+
+def told(
+    overflowed: Iterable[tuple[CompileRecord, Compile]], find: Callable[[CompileRecord], Any]
+) -> dict[int, dict[str, Any]]:
+    """What fits in place of each record, by its `id`. Configs that differ in block sizes only share one
+    search."""
+    found: dict[str, Any] = {}
+    by_record = {}
+    for record, ended in overflowed:
+        blocks = blocks_of(record, ended)
+        rest = {name: value for name, value in record.constexprs.items() if name not in blocks}
+        key = str(
+            (record.kernel, record.location, record.chip, record.signature, rest, bool(blocks) or record)
+        )
+        if key not in found:
+            found[key] = find(record)
+        by_record[id(record)] = found[key]
+    return by_record
+
+
+def blocks_of(record: CompileRecord, ended: Compile) -> list[str]:
+    """The names of the block sizes of a compile."""
+    config = ended.launch.config if ended.launch is not None else None
+    return block_parameters(record.constexprs, config.kwargs if config is not None else ())
 
 
 def block_parameters(constexprs: Mapping[str, Any], tuned: Iterable[str]) -> list[str]:
@@ -55,39 +113,14 @@ def with_constexprs(source: Any, values: Mapping[str, Any]) -> Any:
     return changed
 
 
-def among(records: Iterable[CompileRecord], overflowed: CompileRecord, blocks: Iterable[str]) -> Any:
-    """The largest block sizes with which another record's compile of the same kernel ended well."""
-    names = list(blocks)
-    same = [
-        record
-        for record in records
-        if record.ok
-        and (record.kernel, record.location, record.chip, record.hivm)
-        == (overflowed.kernel, overflowed.location, overflowed.chip, overflowed.hivm)
-        and record.signature == overflowed.signature
-        and all(_is_block_size(record.constexprs.get(name)) for name in names)
-        and {**record.constexprs, **_only(overflowed.constexprs, names)} == dict(overflowed.constexprs)
-    ]
-    if not same:
-        return None
-    largest = max(same, key=lambda record: math.prod(record.constexprs[name] for name in names))
-    return _only(largest.constexprs, names)
-
-
 def search(
-    overflowed: CompileRecord, blocks: list[str], compiles: Callable[[dict[str, int]], bool]
+    constexprs: Mapping[str, Any], blocks: list[str], compiles: Callable[[dict[str, int]], bool]
 ) -> dict[str, int] | None:
     """The first of the smaller block sizes with which the kernel compiles; None where none of those tried."""
-    for tries, sizes in enumerate(smaller(overflowed.constexprs, blocks)):
-        if tries == MOST_TRIES:
-            return None
-        if compiles(sizes):
-            return sizes
-    return None
-
-
-def _only(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    return {name: values[name] for name in names}
+    return next(
+        (sizes for sizes in itertools.islice(smaller(constexprs, blocks), MOST_TRIES) if compiles(sizes)),
+        None,
+    )
 
 
 def _is_block_size(value: Any) -> bool:

@@ -10,12 +10,15 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import importlib.util
+import math
 import os
 import re
 import shutil
 import stat
 import subprocess
 from pathlib import Path
+
+from triton_ascend_compat.offline.records import Memory
 
 TOOL = "bishengir-compile"
 
@@ -71,17 +74,18 @@ def tool_version(tools: Path) -> str:
 
 def check_chip(tools: Path, chip: str) -> None:
     """Raise `HivmUnavailable` if bishengir-compile in `tools` does not know `chip`."""
-    if chip not in _targets(tools):
+    if chip not in targets(tools):
         raise HivmUnavailable(f"{tools / TOOL} has no target {chip}: no HIVM stage for that chip")
 
 
 @functools.cache
-def _targets(tools: Path) -> frozenset[str]:
+def targets(tools: Path) -> frozenset[str]:
+    """The chips that bishengir-compile in `tools` knows."""
     try:
         shown = subprocess.run([tools / TOOL, "--help"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise HivmUnavailable(f"{tools / TOOL} does not run: {error}") from error
-    return frozenset(re.findall(r"=(Ascend\w+)", shown.stdout))
+    return frozenset(re.findall(r"=(Ascend[\w-]+)", shown.stdout))
 
 
 def write_stand_ins(folder: Path) -> None:
@@ -95,6 +99,29 @@ def write_stand_ins(folder: Path) -> None:
 def search_path(stand_ins: Path, tools: Path, before: str) -> str:
     """A PATH that finds the stand-ins and the tools before what `before` finds."""
     return os.pathsep.join([str(stand_ins), str(tools), before])
+
+
+#: In the final HIVM module: the size of each on-chip memory in bits; a constant; a buffer at an address.
+_SIZE = re.compile(r'"(UB|L1|L0C)_SIZE", (\d+) :')
+_CONSTANT = re.compile(r"(%\w+) = arith\.constant (\d+) : i64")
+_BUFFER = re.compile(r"pointer_cast\((%\w+)\).* : memref<((?:\d+x)+)\w*?(\d+), .*address_space<(ub|cbuf|cc)>")
+_MEMORIES = {"ub": "UB", "cbuf": "L1", "cc": "L0C"}
+
+
+def memory_in(module: str) -> tuple[Memory, ...]:
+    """How much of each on-chip memory a kernel uses, as its final HIVM module tells: up to the end of its
+    last buffer. Nothing where it tells of no buffer."""
+    constants = dict(_CONSTANT.findall(module))
+    used: dict[str, int] = {}
+    for address, shape, bits, space in _BUFFER.findall(module):
+        size = math.prod(map(int, shape.split("x")[:-1])) * int(bits) // 8
+        memory = _MEMORIES[space]
+        used[memory] = max(used.get(memory, 0), int(constants.get(address, 0)) + size)
+    return tuple(
+        Memory(memory, used[memory], int(bits) // 8)
+        for memory, bits in _SIZE.findall(module)
+        if memory in used
+    )
 
 
 def notes_in(stderr: str) -> list[str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from triton_ascend_compat.events import KeyEvent, Outcome
+from triton_ascend_compat.decision.plan import Fate, Outcome, Where
 
 _PLAIN = (str, int, float, bool, type(None))
 
@@ -26,6 +27,15 @@ class StageTime:
 
     name: str
     milliseconds: float
+
+
+@dataclass(frozen=True)
+class Memory:
+    """How much of an on-chip memory (UB, L1, L0C) a kernel uses, in bytes."""
+
+    memory: str
+    used: int
+    available: int
 
 
 @dataclass(frozen=True)
@@ -48,7 +58,7 @@ class Overflow:
 
 @dataclass(frozen=True)
 class CompileRecord:
-    """One compile in offline mode.
+    """One compile in offline mode, or a launch that was refused.
 
     Attributes:
         kernel: the kernel's name.
@@ -58,9 +68,9 @@ class CompileRecord:
         signature: kernel parameter -> type, as Triton writes it ("*fp32", "i32").
         constexprs: the kernel's constexpr parameters and their values.
         asked: the compile options that the caller gave.
-        delivered: those of them that are in the options the backend built, with the value there.
+        delivered: the options that were asked for, wherever they stood, with the value that arrived.
         config: constexprs and the options whose value is not the backend's default, for people to read.
-        keys: keys that stood among the constants, and what the shim did with each.
+        keys: keys that were not where they belong, and what the shim did with each.
         stages: the stages that ran, in order; none where the kernel came from the cache.
         milliseconds: wall time of the whole compile.
         tool_milliseconds: the part of it that external compilers took.
@@ -73,7 +83,13 @@ class CompileRecord:
         overflow: set where the kernel does not fit into on-chip memory.
         notes: what a compiler did on its own and only mentioned on its stderr.
         ir: stage -> text, where the session keeps IR.
-        fits: the largest config that fits, where `overflow` is set and it was looked for and found.
+        fits: where `overflow` is set, what was tried and fits: the largest block sizes, or an option.
+        specialization: kernel parameter -> what the kernel takes for granted: "== 1", "divisible by 16".
+        memory: on-chip memory of a kernel that fits, where the HIVM stage ran and tells.
+        refused_launch: whether this is a launch that the backend or the device would refuse.
+        tuning: the same for all candidates of one run of a tuner; None outside of a tuner.
+        config_number: the candidate's place among the tuner's configs, from 0; None where it has none.
+        pid: the process that compiled.
     """
 
     kernel: str
@@ -85,7 +101,7 @@ class CompileRecord:
     asked: Mapping[str, Any]
     delivered: Mapping[str, Any]
     config: Mapping[str, Any]
-    keys: tuple[KeyEvent, ...] = ()
+    keys: tuple[Fate, ...] = ()
     stages: tuple[StageTime, ...] = ()
     milliseconds: float = 0.0
     tool_milliseconds: float = 0.0
@@ -99,6 +115,12 @@ class CompileRecord:
     notes: tuple[str, ...] = ()
     ir: Mapping[str, str] = dataclasses.field(default_factory=dict)
     fits: Mapping[str, Any] | None = None
+    specialization: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    memory: tuple[Memory, ...] = ()
+    refused_launch: bool = False
+    tuning: str | None = None
+    config_number: int | None = None
+    pid: int = dataclasses.field(default_factory=os.getpid)
 
     @property
     def ok(self) -> bool:
@@ -106,9 +128,14 @@ class CompileRecord:
         return self.error is None
 
     @property
+    def ruled_out(self) -> bool:
+        """Whether it failed of what a tuner is there to skip: on-chip memory, or a `static_assert`."""
+        return self.overflow is not None or self.error_type == "CompileTimeAssertionFailure"
+
+    @property
     def dropped(self) -> tuple[str, ...]:
         """Options that were asked for and that the backend left out without a word."""
-        told = {event.key for event in self.keys}
+        told = {key.key for key in self.keys}
         return tuple(key for key in self.asked if key not in self.delivered and key not in told)
 
     @property
@@ -119,36 +146,54 @@ class CompileRecord:
         ended = self.stages if self.ok else self.stages[:-1]
         return ended[-1].name if ended else "-"
 
-    def keys_that_were(self, outcome: Outcome) -> tuple[KeyEvent, ...]:
+    def keys_that_were(self, outcome: Outcome) -> tuple[Fate, ...]:
         """The keys with this outcome."""
-        return tuple(event for event in self.keys if event.outcome is outcome)
+        return tuple(key for key in self.keys if key.outcome is outcome)
 
     def as_dict(self) -> dict[str, Any]:
         """For `json.dumps`: values that JSON has no form for become their `repr`."""
-        data: dict[str, Any] = _plain(dataclasses.asdict(self))
+        data: dict[str, Any] = _as_json(dataclasses.asdict(self))
         return data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> CompileRecord:
         """The inverse of `as_dict`, but for what had to become a `repr`."""
         values = dict(data)
-        values["keys"] = tuple(KeyEvent(**{**k, "outcome": Outcome(k["outcome"])}) for k in values["keys"])
+        values["keys"] = tuple(
+            Fate(**{**key, "where": Where(key["where"]), "outcome": Outcome(key["outcome"])})
+            for key in values["keys"]
+        )
         values["stages"] = tuple(StageTime(**stage) for stage in values["stages"])
+        values["memory"] = tuple(Memory(**memory) for memory in values["memory"])
         values["overflow"] = Overflow(**values["overflow"]) if values["overflow"] else None
         values["notes"] = tuple(values["notes"])
         return cls(**values)
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Outcome):
+def _as_json(value: Any) -> Any:
+    if isinstance(value, (Outcome, Where)):
         return value.value
+    if isinstance(value, Fate):
+        return _as_json(value._asdict())
     if isinstance(value, _PLAIN):
         return value
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _as_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_as_json(item) for item in value]
     return repr(value)
+
+
+def plain(value: Any) -> Any:
+    """A value of a kernel or an option as data that JSON has a form for."""
+    value = getattr(value, "value", value) if type(value).__name__ == "constexpr" else value
+    if isinstance(value, _PLAIN):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    return getattr(value, "__name__", None) or str(value)
 
 
 def one_line(text: str) -> str:
@@ -163,5 +208,20 @@ def one_line(text: str) -> str:
     crash = _CRASHED.search(text)
     if crash is not None:
         return f"{crash[1].rpartition('/')[2]} crashed"
-    # Triton's own errors end with the message, below the excerpt of the kernel's source.
+    # Triton's own errors end with the message, below the excerpt of the kernel's source; where there is no
+    # message, the excerpt's last line, which a caret points at, is all that is known.
+    while len(lines) > 1 and lines[-1] == "^":
+        lines.pop()
     return lines[-1] if lines else ""
+
+
+def error_line(error: BaseException, text: str) -> str:
+    """What is wrong, in one line: an error in a function that the kernel calls is behind the kernel's own."""
+    causes = [error]
+    while causes[-1].__cause__ is not None and causes[-1].__cause__ not in causes:
+        causes.append(causes[-1].__cause__)
+    line = one_line(str(causes[-1]) if len(causes) > 1 else text)
+    name = type(causes[-1]).__name__
+    if not line:
+        return name
+    return line if type(causes[-1]) is type(error) else f"{name}: {line}"

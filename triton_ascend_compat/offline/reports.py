@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from triton_ascend_compat.events import Outcome as KeyOutcome
+from triton_ascend_compat.decision.plan import Outcome as KeyOutcome
 from triton_ascend_compat.offline.checking import Outcome
 from triton_ascend_compat.offline.records import CompileRecord
 
@@ -17,9 +17,9 @@ NOT_EXECUTED = "Compiled only: nothing was executed or timed, and CANN's code ge
 
 
 _FATES = {
-    KeyOutcome.DELIVERED: "moved from the constants to the options",
-    KeyOutcome.IGNORED: "left out of the constants, no option of this release",
-    KeyOutcome.REFUSED: "refused",
+    KeyOutcome.DELIVERED: "moved to the options from",
+    KeyOutcome.IGNORED: "no option of this release, left out of",
+    KeyOutcome.REFUSED: "refused in",
 }
 
 
@@ -39,7 +39,11 @@ def describe_error(record: CompileRecord) -> str:
 
 def describe_keys(record: CompileRecord) -> list[str]:
     """What became of each misplaced key, and which options the backend dropped; a phrase each."""
-    told = [f"{event.key}={event.value!r}: {_FATES[event.outcome]}" for event in record.keys]
+    told = [
+        f"{fate.key}={fate.value!r}: {_FATES[fate.outcome]} {fate.where}"
+        for fate in record.keys
+        if not fate.quiet
+    ]
     return told + [f"{key}={record.asked[key]!r}: dropped by the backend" for key in record.dropped]
 
 
@@ -98,7 +102,8 @@ def as_table(outcomes: Sequence[Outcome]) -> str:
         if outcome.failure is not None
     ]
     lines += [*failures, "", summary_line(outcomes)] if failures else [summary_line(outcomes)]
-    lines.append(NOT_EXECUTED)
+    tallies = [outcome.tally for outcome in outcomes if outcome.tally is not None]
+    lines += [line for tally in tallies for line in tally.lines()] or [NOT_EXECUTED]
     return "\n".join(lines) + "\n"
 
 
@@ -116,7 +121,7 @@ def as_json(outcomes: Sequence[Outcome]) -> str:
     return json.dumps(
         {
             "version": 1,
-            "executed": False,
+            "executed": any(outcome.tally is not None for outcome in outcomes),
             "summary": summary(outcomes),
             "targets": [
                 {
@@ -124,7 +129,9 @@ def as_json(outcomes: Sequence[Outcome]) -> str:
                     "chip": outcome.job.chip,
                     "hivm": outcome.job.hivm,
                     "failure": outcome.failure,
-                    "launches_not_executed": outcome.launches,
+                    "launches_not_executed": outcome.launches
+                    - (outcome.tally.computed if outcome.tally is not None else 0),
+                    **({"execution": outcome.tally.as_dict()} if outcome.tally is not None else {}),
                     "compiles": [
                         {**record.as_dict(), "ok": record.ok, "stage_reached": record.stage_reached}
                         for record in outcome.records

@@ -1,10 +1,9 @@
-"""The offline mode: which sessions are open, and what is installed while one is."""
+"""The offline mode: which sessions are open, what each has seen, and the environment while one is open."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import itertools
 import os
 import tempfile
@@ -13,17 +12,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Callable
 
-from triton_ascend_compat import events, generations
-from triton_ascend_compat.offline import backend as _backend
-from triton_ascend_compat.offline import fits, hivm
+from triton_ascend_compat import generations, settings
+from triton_ascend_compat.offline import backend, fits, hivm
 from triton_ascend_compat.offline.chips import DEFAULT_CHIP, check_chip
-from triton_ascend_compat.offline.driver import RecordingDriver, measures_infinity
+from triton_ascend_compat.offline.compiling import Compile, Launch, local_values
 from triton_ascend_compat.offline.execute import Executor
-from triton_ascend_compat.offline.recorder import Recorder
 from triton_ascend_compat.offline.records import CompileRecord
-from triton_ascend_compat.offline.stand_ins.language import both_names
-from triton_ascend_compat.offline.tuner import TunerKeeper
-from triton_ascend_compat.shim import Hook
 
 #: Numbers that no real device has: the JIT keeps kernels in memory by device, and those of one session must
 #: be found neither by a device nor by another session.
@@ -41,9 +35,11 @@ class Session:
         hivm: whether bishengir-compile runs.
         cache: the folder of its compiled kernels.
         keep_ir: whether records hold the text of each stage.
-        records: every compile so far, in the order in which they ended.
         launches: how many launches were asked for.
-        executor: what computes them, and counts what became of them; None where none is executed.
+        raised: the runs of tuners (`CompileRecord.tuning`) that ended in an exception.
+        outer: the session inside which this one was opened; its `on_record` hears of these compiles too.
+        nested: the sessions that were opened inside, by a script or a test itself.
+        executor: what computes launches, and counts what became of them; None where none is executed.
     """
 
     def __init__(
@@ -62,86 +58,115 @@ class Session:
         self.hivm = tools is not None
         self.cache = cache
         self.keep_ir = keep_ir
-        self.records: list[CompileRecord] = []
         self.launches = 0
         self.executor = executor
         self.device = next(_device_numbers)
         self.tools = tools
         self.mode = f"hivm-{hivm.tool_version(tools)}" if tools is not None else "linalg"
+        self.thread = threading.current_thread()
+        self.defaults: Mapping[str, Any] = {}
+        self.tuners: dict[int, dict[str, Any]] = {}
+        self.raised: set[str] = set()
+        self.outer: Session | None = None
+        self.nested: list[Session] = []
         self._on_record = on_record
-        self._lock = threading.Lock()
-        self._overflowed: dict[int, tuple[Any, Mapping[str, Any], set[str]]] = {}
-        self._defaults: Mapping[str, Any] | None = None
+        self._records: list[CompileRecord] = []
+        self._begun: dict[tuple[int, int], Compile] = {}
+        self._launched: dict[int, tuple[Mapping[str, Any], Launch]] = {}
+        self._overflowed: dict[int, Compile] = {}
+        self.lock = threading.Lock()
 
-    def largest_fit(self, record: CompileRecord) -> Mapping[str, Any] | None:
-        """The largest block sizes with which a kernel that did not fit into on-chip memory does.
+    @property
+    def records(self) -> list[CompileRecord]:
+        """Every compile so far, in the order in which they ended."""
+        self.settle()
+        return self._records
 
-        Those of another config that was compiled, or else found by halving and compiling, up to
-        `fits.MOST_TRIES` times. None where the record tells of no overflow, where the kernel has no
-        constexpr parameter that looks like a block size, or where nothing tried fits.
-        """
-        source, options, _ = self._overflowed.get(id(record), (None, {}, set()))
-        blocks = self._blocks(record)
-        if record.overflow is None or not blocks:
-            return None
-        found: Mapping[str, Any] | None = fits.among(self.records, record, blocks)
-        if found is not None or source is None:
-            return found
-        with offline(self.chip, hivm=self.hivm, cache=self.cache) as aside:
-            return fits.search(
-                record, blocks, lambda sizes: aside.compiles(fits.with_constexprs(source, sizes), options)
-            )
+    def begin(self, source: Any) -> None:
+        """A compile of `source` begins on this thread."""
+        self.settle()
+        self._begun[id(source), threading.get_ident()] = Compile(self, source)
 
-    def with_fits(self) -> list[CompileRecord]:
-        """The records, those of kernels that did not fit with the largest config that does."""
-        looked_for: dict[tuple[Any, ...], Any] = {}
-        told = []
-        for record in self.records:
+    def begun(self, source: Any) -> Compile | None:
+        """The compile of `source` that has begun on this thread and has not ended."""
+        compile_ = self._begun.get((id(source), threading.get_ident()))
+        return compile_ if compile_ is not None and compile_.source is source else None
+
+    def forget(self, source: Any) -> None:
+        """The compile of `source` is none of ours."""
+        self._begun.pop((id(source), threading.get_ident()), None)
+
+    def settle(self) -> None:
+        """End the compiles whose end was not seen. Without a refused key it was no compile: frontends also
+        ask a source for its options by themselves."""
+        for compile_ in tuple(self._begun.values()):
+            if compile_.refusals:
+                compile_.unseen()
+
+    def launched(self, launch: Launch, options: Mapping[str, Any]) -> None:
+        """`launch` goes on to compile with these very `options`, maybe on another thread."""
+        self._launched[id(options)] = options, launch
+
+    def launch_of(self, source: Any) -> Launch | None:
+        """The launch that the compile of `source`, which a caller is about, belongs to."""
+        for value in local_values():
+            options, launch = self._launched.get(id(value), (None, None))
+            if launch is not None and options is value:
+                del self._launched[id(value)]
+                return launch
+            if type(value) is Launch and value.fn is getattr(source, "fn", None):
+                return value
+        return None
+
+    def add(self, record: CompileRecord, ended: Compile | None = None) -> None:
+        """Take the record of a compile that has `ended`, or of a launch that was refused."""
+        if ended is not None:
+            self._begun = {key: begun for key, begun in self._begun.items() if begun is not ended}
             if record.overflow is not None:
-                # Configs of one launch differ in their blocks only; one search serves them all.
-                blocks = self._blocks(record)
-                rest = {name: value for name, value in record.constexprs.items() if name not in blocks}
-                key = (record.kernel, record.location, record.chip, str(record.signature), str(rest))
-                if key not in looked_for:
-                    looked_for[key] = self.largest_fit(record)
-                record = dataclasses.replace(record, fits=looked_for[key])
-            told.append(record)
-        return told
+                self._overflowed[id(record)] = ended
+        self._records.append(record)
+        self._tell(record)
 
-    def _blocks(self, record: CompileRecord) -> list[str]:
-        _, _, tuned = self._overflowed.get(id(record), (None, {}, set()))
-        return fits.block_parameters(record.constexprs, tuned)
-
-    def add(self, record: CompileRecord, source: Any, options: Mapping[str, Any]) -> None:
-        """Take the record of a compile that has ended; the recorder calls this."""
-        with self._lock:
-            self.records.append(record)
-            if record.overflow is not None:
-                kernel = getattr(getattr(source, "fn", None), "fn", None)
-                self._overflowed[id(record)] = (source, options, set(_state.tuners.tuned.get(kernel, ())))
+    def _tell(self, record: CompileRecord) -> None:
         if self._on_record is not None:
-            self._on_record(record)
+            try:
+                self._on_record(record)
+            except Exception:
+                settings.logger().exception("on_record failed for kernel %s", record.kernel)
+        if self.outer is not None:
+            self.outer._tell(record)
 
     def count_launch(self) -> None:
         """Take note of a launch; the driver calls this."""
-        with self._lock:
+        with self.lock:
             self.launches += 1
+        if self.outer is not None:
+            self.outer.count_launch()
 
-    def defaults(self, ask: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """The backend's default options, asked for once."""
-        if self._defaults is None:
-            self._defaults = dict(ask())
-        return self._defaults
+    def ask_defaults(self, ask: Callable[[], Mapping[str, Any]]) -> None:
+        """Ask for the backend's default options, once."""
+        self.defaults = self.defaults or dict(ask())
 
-    def compiles(self, source: Any, options: Mapping[str, Any]) -> bool:
-        """Whether `source` (an ASTSource) compiles with these options."""
-        from triton.compiler.compiler import compile
+    def largest_fit(self, record: CompileRecord) -> Mapping[str, Any] | None:
+        """What was tried and fits in place of a kernel that does not fit into on-chip memory: smaller block
+        sizes, found by halving and compiling up to `fits.MOST_TRIES` times, or else an option. None where the
+        record tells of no overflow, or nothing that was tried fits."""
+        ended = self._overflowed.get(id(record))
+        if ended is None:
+            return None
+        aside = Session(self.chip, self.tools, self.cache, False, None)
+        with _state.entered(aside):
+            return fits.find(record, ended, aside)
 
-        try:
-            compile(source, target=self.target, options=dict(options))
-        except Exception:
-            return False
-        return True
+    def with_fits(self) -> list[CompileRecord]:
+        """The records, nested sessions' included, those of kernels that did not fit with what does."""
+        overflowed = [(r, self._overflowed[id(r)]) for r in self.records if r.overflow is not None]
+        found = fits.told(overflowed, self.largest_fit)
+        own = [
+            dataclasses.replace(record, fits=found[id(record)]) if id(record) in found else record
+            for record in self.records
+        ]
+        return own + [record for session in self.nested for record in session.with_fits()]
 
 
 class _State:
@@ -154,28 +179,83 @@ class _State:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.open: list[Session] = []
-        self.local = threading.local()
         self.undo = contextlib.ExitStack()
-        self.recorder = Recorder(self.current)
-        self.tuners = TunerKeeper(lambda: self.current() is not None)
         self.stand_ins: Path | None = None
         self.before: dict[str, str | None] = {}
 
-    def mine(self) -> list[Session]:
-        stack: list[Session] = self.local.__dict__.setdefault("stack", [])
-        return stack
-
     def current(self) -> Session | None:
-        mine = self.mine()
-        if mine:
-            return mine[-1]
+        last = None
+        thread = threading.current_thread()
+        for session in reversed(tuple(self.open)):
+            if session.thread is thread:
+                return session
+            last = last or session
+        return last
+
+    @contextlib.contextmanager
+    def entered(self, session: Session) -> Iterator[None]:
+        """Let `session` be open inside the `with` block."""
+        from triton_ascend_compat.offline.hooks import Hooks
+
+        hooks = Hooks(backend.backend_class(), self.current)
         try:
-            return self.open[-1]
-        except IndexError:
-            return None
+            self.enter(session, hooks.install)
+            yield
+        finally:
+            session.settle()
+            self.leave(session)
+
+    def enter(self, session: Session, install: Callable[[], contextlib.ExitStack]) -> None:
+        with self.lock:
+            if not self.open:
+                self.stand_ins = None
+                self.before = {name: os.environ.get(name) for name in ("TRITON_CACHE_DIR", "PATH")}
+                self.undo = install()
+            self.open.append(session)
+            self.apply_environment()
+
+    def leave(self, session: Session) -> None:
+        with self.lock:
+            if session in self.open:
+                self.open.remove(session)
+                self.apply_environment()
+                if not self.open:
+                    self.undo.close()
+
+    def apply_environment(self) -> None:
+        """Let the environment, which programs that are started read as well, fit the open sessions."""
+        wanted = dict(self.before)
+        if self.open:
+            wanted["TRITON_CACHE_DIR"] = str(self.open[-1].cache)
+            tools = next(
+                (session.tools for session in reversed(self.open) if session.tools is not None), None
+            )
+            if tools is not None:
+                wanted["PATH"] = hivm.search_path(self.folder(), tools, self.before["PATH"] or os.defpath)
+        for name, value in wanted.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+    def folder(self) -> Path:
+        """The folder with the stand-ins for hivmc, made for the first session that needs it."""
+        if self.stand_ins is None:
+            folder = self.undo.enter_context(tempfile.TemporaryDirectory(prefix="ascend-offline-"))
+            hivm.write_stand_ins(Path(folder))
+            self.stand_ins = Path(folder)
+        return self.stand_ins
+
+    def renew_locks(self) -> None:
+        """In a forked child: whoever held a lock is not there any more."""
+        self.lock = threading.RLock()
+        for session in self.open:
+            session.lock = threading.Lock()
 
 
 _state = _State()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_state.renew_locks)
 
 
 def current_session() -> Session | None:
@@ -209,51 +289,40 @@ def offline(
     CPU tensors, meta tensors, torch dtypes (in `warmup`) or `Pointer("fp32")`.
 
     The mode holds for the whole process, other threads included. Blocks nest, also across threads, and
-    the innermost one counts.
+    the innermost one counts. A block may end on another thread than it began on.
 
     Args:
-        arch: the chip, one of `CHIPS`.
+        arch: the chip, one of `chips.accepted()`.
         hivm: run bishengir-compile as well, up to the final HIVM module. Needs the extra `[hivm]`.
         cache: the folder for compiled kernels; None is one beside Triton's own (see `default_cache`).
         keep_ir: keep the text of every stage in the records.
-        on_record: called with each record as it is made, on the thread that compiled.
+        on_record: called with each record as it is made, on the thread that compiled. What it raises is
+            logged.
         execute: compute launches on the CPU, and write their results into CPU tensors and NumPy arrays; needs
             the extra `[hivm]`, and a C compiler or llvmlite. True guards them (a process of its own, zones
             around every array); "unguarded" runs them in this process, faster.
 
     Raises:
-        UnknownChip: `arch` is no chip that triton-ascend accepts.
+        UnknownChip: `arch` is no chip that an installed compiler accepts.
         NoAscendBackend: the installed Triton has no backend for npu targets.
         HivmUnavailable: `hivm` is asked for, and bishengir-compile is missing or does not know the chip; or
             `execute` is, and what lowers or links kernels is missing.
     """
     check_chip(arch)
-    cls = _backend.backend_class()
+    backend.backend_class()
     session = Session(
         arch,
         _tools_for(arch) if hivm else None,
-        Path(cache) if cache is not None else default_cache(),
+        Path(cache if cache is not None else default_cache()).absolute(),
         keep_ir,
         on_record,
         _executor(execute) if execute else None,
     )
-    with _state.lock:
-        if not _state.open:
-            _install(cls)
-        _state.open.append(session)
-    _state.mine().append(session)
-    try:
-        with _state.lock:
-            _apply_environment()
+    session.outer = _state.current()
+    if session.outer is not None:
+        session.outer.nested.append(session)
+    with _state.entered(session):
         yield session
-    finally:
-        _state.recorder.flush()
-        _state.mine().remove(session)
-        with _state.lock:
-            _state.open.remove(session)
-            _apply_environment()
-            if not _state.open:
-                _state.undo.close()
 
 
 def _executor(execute: bool | str) -> Executor:
@@ -265,116 +334,3 @@ def _tools_for(chip: str) -> Path:
     tools = hivm.find_tools()
     hivm.check_chip(tools, chip)
     return tools
-
-
-def _install(cls: type[Any]) -> None:
-    from triton import testing
-    from triton.compiler import compiler
-    from triton.runtime import autotuner
-
-    recorder = _state.recorder
-    with contextlib.ExitStack() as undo:
-
-        def hook(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-            undo.callback(Hook(owner, name, make).undo)
-
-        hook(cls, "hash", _wrap_hash)
-        hook(cls, "add_stages", _wrap_add_stages)
-        hook(cls, "parse_options", recorder.wrap_backend_options)
-        for source_class in (compiler.ASTSource, compiler.IRSource):
-            hook(source_class, "parse_options", recorder.wrap_source_options)
-            hook(source_class, "make_ir", recorder.wrap_make_ir)
-        hook(compiler.CompiledKernel, "__init__", recorder.wrap_kernel_init)
-        hook(compiler.CompiledKernel, "_init_handles", _wrap_init_handles)
-        hook(autotuner.Autotuner, "run", _state.tuners.wrap_run)
-        undo.callback(_state.tuners.release)
-        for name in ("do_bench", "do_bench_cudagraph", "do_bench_npu"):
-            if hasattr(testing, name):
-                hook(testing, name, lambda original: measures_infinity(_state.current, original))
-        for ready in _backend.hook_namespace(cls, _chip, recorder.tool_ended):
-            undo.callback(ready.undo)
-        stand_in = RecordingDriver(_state.current, generations.loading_returns_a_thread_limit())
-        hook(*generations.active_driver_slot(), lambda _: stand_in)
-        undo.callback(events.subscribe(recorder.key_seen))
-        undo.enter_context(both_names())
-        _state.stand_ins = None
-        _state.before = {name: os.environ.get(name) for name in ("TRITON_CACHE_DIR", "PATH")}
-        _state.undo = undo.pop_all()
-
-
-def _apply_environment() -> None:
-    """Let the environment, which programs that are started read as well, fit the open sessions."""
-    wanted = dict(_state.before)
-    if _state.open:
-        wanted["TRITON_CACHE_DIR"] = str(_state.open[-1].cache)
-        tools = next((session.tools for session in reversed(_state.open) if session.tools is not None), None)
-        if tools is not None:
-            wanted["PATH"] = hivm.search_path(_stand_ins(), tools, _state.before["PATH"] or os.defpath)
-    for name, value in wanted.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
-
-
-def _stand_ins() -> Path:
-    """The folder with the stand-ins for hivmc, made for the first session that needs it."""
-    if _state.stand_ins is None:
-        folder = _state.undo.enter_context(tempfile.TemporaryDirectory(prefix="ascend-offline-"))
-        hivm.write_stand_ins(Path(folder))
-        _state.stand_ins = Path(folder)
-    return _state.stand_ins
-
-
-def _chip() -> str:
-    session = _state.current()
-    return session.chip if session is not None else ""
-
-
-def _is_offline(backend: Any) -> Session | None:
-    return _state.current() if backend.target.backend == generations.NPU else None
-
-
-def _wrap_hash(original: Any) -> Any:
-    @functools.wraps(original)
-    def hash(self: Any) -> Any:
-        key = original(self)
-        session = _is_offline(self)
-        return f"{_backend.marker(session.mode)}-{key}" if session is not None else key
-
-    return hash
-
-
-def _wrap_add_stages(original: Any) -> Any:
-    @functools.wraps(original)
-    def add_stages(self: Any, stages: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        result = original(self, stages, *args, **kwargs)
-        session = _is_offline(self)
-        if session is not None:
-            if not session.hivm:
-                _backend.replace_binary_stage(self, stages)
-            _state.recorder.watch_stages(stages, session.mode)
-        return result
-
-    return add_stages
-
-
-def _wrap_init_handles(original: Any) -> Any:
-    """`CompiledKernel._init_handles`: where a kernel gets its launcher, which has no text of it."""
-
-    @functools.wraps(original)
-    def _init_handles(kernel: Any) -> Any:
-        fresh = kernel.module is None
-        result = original(kernel)
-        session = _state.current()
-        if fresh and session is not None and session.executor is not None:
-            count, compute = kernel.run, session.executor.launcher(kernel)
-
-            def run(*args: Any, **kwargs: Any) -> None:
-                count(*args, **kwargs)
-                compute(*args, **kwargs)
-
-            kernel.run = run
-        return result
-
-    return _init_handles

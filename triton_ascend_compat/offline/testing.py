@@ -97,6 +97,8 @@ class Run:
             self._sessions[item.nodeid] = session
             yield
             del self._sessions[item.nodeid]
+            if self._outer is not None:
+                self._outer.nested.clear()
             self._told += [record.as_dict() for record in session.with_fits()]
             self._launches += session.launches
             if session.executor is not None:
@@ -182,7 +184,8 @@ class Run:
 
     def _enter(self, stack: contextlib.ExitStack, chip: str, hivm: bool) -> Session:
         with _usage_errors():
-            on_record = self._file.add if self._file is not None else None
+            # A session around the whole run hears of its tests' compiles as well.
+            on_record = self._file.add if self._file is not None and self._outer is None else None
             return stack.enter_context(
                 offline(chip, hivm=hivm, cache=self._cache, on_record=on_record, execute=self._execute)
             )

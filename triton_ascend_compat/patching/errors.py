@@ -1,7 +1,11 @@
-"""The one error of this package: something is not as it must be, and nothing was changed."""
+"""Why an operation did not do what was asked. Each message is one line that says what is wrong."""
 
 from __future__ import annotations
 
 
 class PatchError(Exception):
-    """Refused. The message is one line that says what is wrong; the installation is as it was."""
+    """Refused, or failed and undone: the installation is as it was."""
+
+
+class UnfinishedError(PatchError):
+    """Failed, and could not be undone: some files are patched and others not, until a next run undoes it."""

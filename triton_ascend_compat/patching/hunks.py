@@ -39,11 +39,9 @@ def _lines(hunk: Hunk, side: str) -> list[bytes]:
     lines: list[bytes] = []
     last_is_ours = False
     for line in hunk:
-        if line.line_type == "\\":
-            # "\ No newline at end of file" speaks of the line before it.
-            if last_is_ours:
-                lines[-1] = lines[-1].rstrip(b"\n")
-            continue
+        # "\ No newline at end of file" speaks of the line before it.
+        if line.line_type == "\\" and last_is_ours:
+            lines[-1] = lines[-1].rstrip(b"\n")
         last_is_ours = line.line_type in (" ", side)
         if last_is_ours:
             lines.append(line.value.encode())

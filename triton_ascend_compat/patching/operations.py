@@ -1,24 +1,25 @@
 """What `triton-ascend-compat patch` does: check, apply, revert.
 
-Each returns a `Result` whose two lines are for a person. Nothing is changed where one raises `PatchError`.
+Each returns a `Result` whose two lines are for a person. Nothing is changed where one raises `PatchError` or
+`OSError`, except for `UnfinishedError`.
 """
 
 from __future__ import annotations
 
 import difflib
-import os
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
 from triton_ascend_compat.patching.errors import PatchError
-from triton_ascend_compat.patching.site import State, read_file, recognise
-from triton_ascend_compat.patching.store import ReleaseLine, release_lines, sha256
+from triton_ascend_compat.patching.files import exists, read_file
+from triton_ascend_compat.patching.site import recognise
+from triton_ascend_compat.patching.store import ReleaseLine, sha256
 from triton_ascend_compat.patching.transaction import FileRecord, PatchFolder, Record
 
 _NOTHING = "nothing to do"
 _DRY_RUN = "nothing was changed (dry run)"
+_REVERTED_BY = "'patch revert' restores every byte; uninstalling triton-ascend-compat does not"
 
 
 class Condition(Enum):
@@ -40,116 +41,78 @@ class Result:
 
 def check(site: Path, lines: list[ReleaseLine] | None = None) -> Result:
     """Whether the triton-ascend in `site` is patched. Changes nothing."""
-    folder = PatchFolder(site)
-    if folder.interrupted:
-        return Result(
-            Condition.INTERRUPTED,
-            (f"an earlier run in {site} was interrupted", "'patch apply' or 'patch revert' undoes it first"),
-        )
+    folder = PatchFolder(site, lines)
+    if folder.unfinished():
+        first = f"an earlier run in {site} was interrupted"
+        return Result(Condition.INTERRUPTED, (first, "'patch apply' or 'patch revert' undoes it first"))
     if _applied_and_untouched(folder):
-        return _patched(site, folder.record(), "'patch revert' restores every byte")
-    found = recognise(site, _lines(lines))
-    if found.state is State.PATCHED:
-        return _patched(site, None, "'patch revert' is not possible: this tool has no originals")
-    return Result(
-        Condition.NOT_PATCHED,
-        (
-            f"not patched: triton-ascend of line {found.line.name} in {site}",
-            f"'patch apply' would change {_count(len(found.files), 'file')}: {', '.join(found.files)}",
-        ),
-    )
+        return _patched(folder, _REVERTED_BY)
+    found = recognise(site, folder.lines)
+    if found.is_patched:
+        return _patched(folder, "'patch revert' is not possible: this tool has no originals")
+    first = f"not patched: triton-ascend of line {found.line.name} in {site}"
+    return Result(Condition.NOT_PATCHED, (first, f"'patch apply' would change {', '.join(found.files)}"))
 
 
 def apply(site: Path, dry_run: bool = False, lines: list[ReleaseLine] | None = None) -> Result:
-    """Patch the triton-ascend in `site`; undo an interrupted run first."""
-    known, folder = _lines(lines), PatchFolder(site)
-    if not folder.interrupted:
-        if _applied_and_untouched(folder):
-            return _patched(site, folder.record(), _NOTHING)
-        found = recognise(site, known)
-        if found.state is State.PATCHED:
-            return _patched(site, None, _NOTHING)
-        new = {path: found.line.patched(path, data) for path, data in found.files.items()}
-        if dry_run:
-            first = f"would patch {_count(len(new), 'file')} of line {found.line.name} in {site}"
-            return Result(Condition.NOT_PATCHED, (first, _DRY_RUN), _diff(found.files, new))
-        _check_writable(site, found.files)
-    elif dry_run:
-        raise PatchError(f"an earlier run in {site} was interrupted: 'patch apply' undoes it first")
+    """Patch the triton-ascend in `site`. What an interrupted run has left must be undone before."""
+    folder = PatchFolder(site, lines)
+    _refuse_unfinished(folder)
+    if _applied_and_untouched(folder) or (found := recognise(site, folder.lines)).is_patched:
+        return _patched(folder, _NOTHING)
+    if dry_run:
+        new = found.patched()
+        first = f"would patch triton-ascend, line {found.line.name}, in {site}: {', '.join(new)}"
+        return Result(Condition.NOT_PATCHED, (first, _DRY_RUN), _diff(found.files, new))
     with folder.locked():
-        undone = folder.recover()
         # Another run may have come first: look again now that none can.
-        found = recognise(site, known)
-        if found.state is State.PATCHED:
-            return _patched(site, folder.record(), _NOTHING)
-        new = {path: found.line.patched(path, data) for path, data in found.files.items()}
+        _refuse_unfinished(folder)
+        found = recognise(site, folder.lines)
+        if found.is_patched:
+            return _patched(folder, _NOTHING)
+        new = found.patched()
         # A file that only later patches touch defines what the others then import (an error class): it goes
         # first, so that a Triton whose patching was killed half-way still works.
-        files = tuple(
-            FileRecord(path, sha256(found.files[path]), sha256(new[path]))
-            for path in reversed(found.line.paths)
-        )
-        patches = tuple(patch.name for patch in found.line.patches)
-        folder.apply(Record(found.line.name, patches, files), new)
-    return Result(
-        Condition.PATCHED,
-        (
-            f"patched {_count(len(new), 'file')} of triton-ascend, line {found.line.name}, in {site}: "
-            f"{', '.join(patches)}",
-            f"'patch revert' restores every byte{' (an interrupted run was undone first)' if undone else ''}",
-        ),
-    )
+        order = reversed(found.line.paths)
+        files = [FileRecord(path, sha256(found.files[path]), sha256(new[path])) for path in order]
+        record = Record(found.line.name, [patch.name for patch in found.line.patches], files)
+        folder.apply(record, new)
+    first = f"patched triton-ascend, line {record.line}, in {site}: {', '.join(record.patches)}"
+    return Result(Condition.PATCHED, (first, _REVERTED_BY))
 
 
 def revert(site: Path, dry_run: bool = False, lines: list[ReleaseLine] | None = None) -> Result:
     """Put the original files back into `site`; what an interrupted run has left, too."""
-    folder = PatchFolder(site)
-    if dry_run and folder.interrupted:
-        raise PatchError(f"an earlier run in {site} was interrupted: 'patch revert' undoes it first")
+    folder = PatchFolder(site, lines)
+    nothing = Result(Condition.NOT_PATCHED, (f"not patched: {site / 'triton'}", _NOTHING))
+    if dry_run:
+        _refuse_unfinished(folder)
     record = folder.record()
-    if not folder.interrupted and record is None:
-        _refuse_foreign_patches(site, lines)
-        if dry_run or not folder.path.exists():
-            return _nothing_to_revert(site)
+    if record is None and not folder.unfinished():
+        found = recognise(site, folder.lines)
+        if found.is_patched:
+            raise PatchError(f"{site / 'triton'} was not patched by this tool: use patch -R, or reinstall it")
+        if dry_run or not exists(folder.path):
+            return nothing
     if dry_run and record is not None:
         now = {file.path: read_file(site, file.path) for file in record.files}
-        old = folder.read_originals(record)
-        first = f"would restore {_count(len(old), 'file')} in {site}"
-        return Result(Condition.PATCHED, (first, _DRY_RUN), _diff(now, old))
-    if record is not None:
-        _check_writable(site, [file.path for file in record.files])
+        first = f"would restore triton-ascend in {site}: {', '.join(now)}"
+        return Result(Condition.PATCHED, (first, _DRY_RUN), _diff(now, folder.originals_of(record)))
     with folder.locked():
         if folder.recover():
             done = (f"undid an interrupted run in {site}", "the original files are in place")
             return Result(Condition.NOT_PATCHED, done)
         record = folder.record()
         if record is None:
-            return _nothing_to_revert(site)
+            return nothing
         folder.revert(record)
-    return Result(
-        Condition.NOT_PATCHED,
-        (
-            f"restored {_count(len(record.files), 'file')} of triton-ascend, line {record.line}, in {site}",
-            "every byte is as it was before the patches",
-        ),
-    )
+    first = f"restored triton-ascend, line {record.line}, in {site}"
+    return Result(Condition.NOT_PATCHED, (first, "every byte is as it was before the patches"))
 
 
-def _refuse_foreign_patches(site: Path, lines: list[ReleaseLine] | None) -> None:
-    found = recognise(site, _lines(lines))
-    if found.state is State.PATCHED:
-        raise PatchError(
-            f"{site / 'triton'} is patched, but not by this tool, which therefore has no originals: "
-            f"take the patches of line {found.line.name} out with patch -R, or install triton-ascend again"
-        )
-
-
-def _nothing_to_revert(site: Path) -> Result:
-    return Result(Condition.NOT_PATCHED, (f"not patched: {site / 'triton'}", _NOTHING))
-
-
-def _lines(lines: list[ReleaseLine] | None) -> list[ReleaseLine]:
-    return release_lines() if lines is None else lines
+def _refuse_unfinished(folder: PatchFolder) -> None:
+    if folder.unfinished():
+        raise PatchError(f"an earlier run in {folder.site} was interrupted: 'patch revert' undoes it")
 
 
 def _applied_and_untouched(folder: PatchFolder) -> bool:
@@ -163,16 +126,10 @@ def _applied_and_untouched(folder: PatchFolder) -> bool:
     )
 
 
-def _patched(site: Path, record: Record | None, second: str) -> Result:
+def _patched(folder: PatchFolder, second: str) -> Result:
+    record = folder.record()
     by = f"line {record.line}, {', '.join(record.patches)}" if record else "not by this tool"
-    return Result(Condition.PATCHED, (f"patched: {site / 'triton'} ({by})", second))
-
-
-def _check_writable(site: Path, paths: Iterable[str]) -> None:
-    """A clear word before anything is tried; the transaction copes with what this cannot foresee."""
-    for folder in dict.fromkeys([site, *((site / path).parent for path in paths)]):
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise PatchError(f"{folder} is not writable: nothing was changed")
+    return Result(Condition.PATCHED, (f"patched: {folder.site / 'triton'} ({by})", second))
 
 
 def _diff(old: dict[str, bytes], new: dict[str, bytes]) -> str:
@@ -183,7 +140,3 @@ def _diff(old: dict[str, bytes], new: dict[str, bytes]) -> str:
         for line in difflib.unified_diff(before, after, f"a/{path}", f"b/{path}"):
             text += line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
     return text
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

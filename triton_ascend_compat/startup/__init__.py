@@ -1,8 +1,8 @@
 """The start-up path: what an interpreter does when TRITON_PLUGIN is set, from the start-up files in this
 folder, which call `start`, to the hook that installs the shim right after `import triton`.
 
-Nothing here imports more than the standard library's `os`, and the import hook only where this package is
-named: every Python process of a user who sets TRITON_PLUGIN passes through.
+Every Python process of a user who sets the variable passes through: nothing here imports more than `os`, and
+the import hook only where this package is named.
 """
 
 from __future__ import annotations
@@ -22,34 +22,26 @@ def is_named(value: str) -> bool:
 
 
 def start() -> str:
-    """If TRITON_PLUGIN names this package, install the shim as soon as triton has been imported.
-
-    Returns:
-        One line for the user where the variable seems to misspell the name, else nothing. (Nobody has set
-        up logging when an interpreter starts.)
-    """
+    """Arm if TRITON_PLUGIN names this package; returns a line for the user where it seems to misspell it."""
     global runs
     runs += 1
     value = os.environ.get(VARIABLE, "")
     if is_named(value):
         arm()
-        return ""
-    misspelt = _near_misses(value) if runs == 1 else []
-    return f"not active: {VARIABLE} names {', '.join(misspelt)}: write {PLUGIN}" if misspelt else ""
+    elif runs == 1:
+        for name in value.split(","):
+            if _is_near_miss(name):
+                return f"not active: {VARIABLE} names {name.strip()!r}, write {PLUGIN}"
+    return ""
 
 
-def _near_misses(value: str) -> list[str]:
-    """The names in `value` that are close to this package's; all others are other people's business."""
-    found = []
-    meant = PLUGIN.replace("_", "")
-    for name in value.split(","):
-        letters = "".join(filter(str.isalnum, name)).lower()
-        if abs(len(letters) - len(meant)) <= 4:
-            from difflib import SequenceMatcher  # takes milliseconds; most names differ in length
+def _is_near_miss(name: str) -> bool:
+    meant, letters = PLUGIN.replace("_", ""), "".join(filter(str.isalnum, name)).lower()
+    if abs(len(letters) - len(meant)) > 4:
+        return False  # other people's business, as most names: told without the milliseconds of an import
+    from difflib import SequenceMatcher
 
-            if SequenceMatcher(None, letters, meant).ratio() >= 0.85:
-                found.append(repr(name.strip()))
-    return found
+    return SequenceMatcher(None, letters, meant).ratio() >= 0.85
 
 
 def arm() -> None:

@@ -192,6 +192,26 @@ def library_more(a, o, X: tl.constexpr):
 
 
 @triton.jit
+def library_exponents(a, o, X: tl.constexpr):
+    i = tl.arange(0, X)
+    x = tl.load(a + i)
+    tl.store(o + i, libdevice.ilogb(x) + libdevice.ldexp(x, libdevice.ilogb(x)))
+
+
+@triton.jit
+def library_kinds(a, o, X: tl.constexpr):
+    i = tl.arange(0, X)
+    x = tl.load(a + i)
+    tl.store(o + i, libdevice.isnan(x).to(tl.int32) + 2 * libdevice.isinf(x).to(tl.int32))
+
+
+@triton.jit
+def library_powers(a, b, o, X: tl.constexpr):
+    i = tl.arange(0, X)
+    tl.store(o + i, libdevice.pow(tl.load(a + i), tl.load(b + i)))
+
+
+@triton.jit
 def square_plus(x, y):
     return x * x + y
 
@@ -398,6 +418,30 @@ CASES = [
     _unary(
         *(library_more, lambda a: a**a + np.maximum(a - 1, 0) + 1 / a + np.floor(a + 0.5), positive(128)),
         tolerance=1e-4,
+    ),
+    _unary(
+        library_exponents,
+        lambda a: (
+            np.floor(np.log2(a, dtype=np.float64)) * 1 + a * 2 ** np.floor(np.log2(a, dtype=np.float64))
+        ),
+        np.nextafter(2.0 ** np.arange(-64, 64), 0).astype(np.float32),
+        name="library_exponents",
+    ),
+    *(
+        Case(
+            *(library_kinds, (1,)),
+            {"a": np.tile(np.array([1, np.nan, np.inf, -np.inf, 0, -2, 6e4, 1e-7], kind), 16)}
+            | {"o": empty(128, dtype=np.int32), "X": 128},
+            lambda a, **_: {"o": np.isnan(a) + 2 * np.isinf(a)},
+            name=f"library_kinds_{np.dtype(kind).name}",
+        )
+        for kind in (np.float32, np.float16)
+    ),
+    Case(
+        *(library_powers, (1,)),
+        {"a": integers(128, low=-5, high=6), "b": integers(128, low=0, high=9)}
+        | {"o": empty(128, dtype=np.int32), "X": 128},
+        lambda a, b, **_: {"o": a**b},
     ),
     _unary(device_functions, lambda a: (a * a + 1) ** 2 + 1 - a),
     *(

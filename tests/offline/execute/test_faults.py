@@ -64,6 +64,17 @@ def test_a_wild_store_costs_its_own_process_only(computing: Session, far: int) -
     assert still_computes()
 
 
+@pytest.mark.parametrize(
+    ("far", "told"), [(2**30, "crashed"), (40, "wrote 16 to 20 bytes behind the end of o")]
+)
+def test_the_first_program_that_goes_wrong_is_named(computing: Session, far: int, told: str) -> None:
+    places = np.zeros(24, np.int32)
+    places[[21, 23]] = far
+    with pytest.raises(ExecutionFault, match=rf"kernel one_each: program \(1, 2, 1\) {told}"):
+        kernels.one_each[(4, 3, 2)](places, np.zeros(36, np.float32))
+    assert still_computes()
+
+
 def test_a_program_that_waits_for_a_later_one_is_ended(
     computing: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +147,13 @@ def test_without_execute_nothing_is_computed() -> None:
         kernels.copied[(4,)](A, out, 64, 16)
     assert session.executor is None
     assert not out.any()
+
+
+def test_the_hivm_stage_runs_beside_it() -> None:
+    with offline(hivm=True, execute=True) as session:
+        assert still_computes()
+    assert session.records[-1].hivm
+    assert session.executor.tally.computed == 1
 
 
 def test_inner_sessions_compute_for_themselves(computing: Session) -> None:

@@ -18,14 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable
 
-from triton_ascend_compat.offline.execute import lowering, worker
+from triton_ascend_compat.offline.execute import guarding, lowering, worker
 from triton_ascend_compat.offline.execute.guarding import GUARD, ExecutionFault, Grid, Memory
 from triton_ascend_compat.offline.execute.library import NotExecuted
-
-#: Bytes of zeros for the compiler's lock and workspace.
-_OWN = 4096
-
-_FORMATS = {"f32": "f4x", "f64": "d"}
 
 
 class NotExecutedWarning(UserWarning):
@@ -101,8 +96,8 @@ class Executor:
     def __init__(self, tools: Path, cache: Path, guarded: bool = True) -> None:
         self.guarded = guarded
         self.tally = Tally()
-        self._tools = lowering.Tools.find(tools)
-        self._cache = lowering.private_folder(cache)
+        self.tools = lowering.Tools.find(tools)
+        self.cache = lowering.private_folder(cache)
 
     def launcher(self, kernel: Any) -> Callable[..., None]:
         """What takes the place of a compiled kernel's `run`."""
@@ -114,111 +109,97 @@ class Executor:
                 return
             try:
                 if not prepared:
-                    prepared.append(_Kernel(kernel, self._tools, self._cache, self.guarded))
-                told = prepared[0].launch(Grid(x, y, z), rest[4:])
+                    prepared.append(_Kernel(kernel, self))
+                unwritten = prepared[0].launch(Grid(x, y, z), rest[4:])
             except NotExecuted as reason:
-                self._refuse(kernel, str(reason))
+                self.tally.refused[_name(kernel), str(reason)] += 1
+                text = f"kernel {_label(kernel)} was not executed: {reason}"
+                warnings.warn(text, NotExecutedWarning, stacklevel=5)
                 return
             except ExecutionFault as fault:
                 text = f"kernel {_label(kernel)}: {fault}"
                 self.tally.faults[text] += 1
                 raise ExecutionFault(text) from None
             self.tally.computed += 1
-            for line in told:
-                text = f"kernel {_label(kernel)}: {line}"
+            for names in unwritten:
+                text = f"kernel {_label(kernel)}: {names} depends on memory that was never written"
                 self.tally.faults[text] += 1
                 warnings.warn(text, UnwrittenWarning, stacklevel=5)
 
         return launch
 
-    def _refuse(self, kernel: Any, reason: str) -> None:
-        self.tally.refused[_name(kernel), reason] += 1
-        text = f"kernel {_label(kernel)} was not executed: {reason}"
-        warnings.warn(text, NotExecutedWarning, stacklevel=6)
-
 
 class _Kernel:
     """One compiled kernel with its machine code."""
 
-    def __init__(self, kernel: Any, tools: lowering.Tools, cache: Path, guarded: bool) -> None:
+    def __init__(self, kernel: Any, executor: Executor) -> None:
         text = kernel.asm.get("ttadapter")
         if text is None:
             raise NotExecuted("it has no linalg text (a SIMT-only kernel)")
-        self._lowered = lowering.lower(text, guarded, tools, cache)
-        self._guarded = guarded and not self._lowered.follows_addresses
-        self._tried = not (guarded and self._lowered.follows_addresses)
+        self._lowered = lowering.lower(text, executor.guarded, executor.tools, executor.cache)
         names = list(kernel.src.signature)
         absent = {names[key] if isinstance(key, int) else key for key in kernel.src.constants}
-        self._takes = [(number, name) for number, name in enumerate(names) if name not in absent]
-        self._kinds = self._lowered.kinds[2:]
-        if len(self._takes) != len(self._kinds):
-            raise NotExecuted(f"it takes {len(self._kinds)} arguments and is given {len(self._takes)}")
+        takes = [(number, name) for number, name in enumerate(names) if name not in absent]
+        kinds = self._lowered.kinds[2:]
+        if len(takes) != len(kinds):
+            raise NotExecuted(f"it takes {len(kinds)} arguments and is given {len(takes)}")
+        self._takes = [(number, name, kind) for (number, name), kind in zip(takes, kinds)]
+        # What follows addresses must run where they lead; it is tried in a forked process first.
+        self._guarded = executor.guarded and not self._lowered.follows_addresses
+        self._tried_first = executor.guarded and self._lowered.follows_addresses
         self._entry = None if self._guarded else worker.load(str(self._lowered.library))
         self._lock = threading.Lock()
 
-    def launch(self, grid: Grid, arguments: Sequence[Any]) -> list[str]:
-        """Compute; what there is to say about it, in words."""
-        slots = [self._slot(arguments[n], name, kind) for (n, name), kind in zip(self._takes, self._kinds)]
-        if self._guarded:
-            found = GUARD.launch(self._lowered.library, slots, grid)
-            if found.writes:
-                raise ExecutionFault("; ".join(found.writes))
-            return [f"{names} depends on memory that was never written" for names in found.unwritten]
-        own = bytearray(2 * _OWN)
-        at = ctypes.addressof((ctypes.c_char * len(own)).from_buffer(own))
-        packed = b"".join(
-            [
-                struct.pack("4q", at, _OWN, at + _OWN, _OWN),
-                *(
-                    struct.pack("2q", slot.pointer, slot.elements) if isinstance(slot, Memory) else slot
-                    for slot in slots
-                ),
-            ]
-        )
-        assert self._entry is not None
-        with self._lock:  # a library has one list of buffers
-            if not self._tried:
-                _survives(lambda: self._entry(packed, *grid, 0, grid.programs, -1))  # type: ignore[misc]
-            self._entry(packed, *grid, 0, grid.programs, -1)
-        return []
+    def launch(self, grid: Grid, arguments: Sequence[Any]) -> tuple[str, ...]:
+        """Compute; the names of arguments whose results depend on memory that was never written."""
+        slots = [_slot(arguments[number], name, kind) for number, name, kind in self._takes]
+        if self._entry is None:
+            return GUARD.launch(self._lowered.library, slots, grid)
+        own = ctypes.create_string_buffer(2 * guarding.OWN)
+        packed = guarding.pack(ctypes.addressof(own), slots, lambda memory: memory.pointer)
+        call = (packed, *grid, 0, grid.programs, -1)
+        with self._lock:  # a library has one ring of buffers
+            if self._tried_first:
+                _try(self._entry, call)
+            self._entry(*call)
+        return ()
 
-    def _slot(self, value: Any, name: str, kind: str) -> Memory | bytes:
-        if kind == "ptr":
-            return _memory(value, name)
-        if kind in _FORMATS:
-            return struct.pack(_FORMATS[kind], float(value))
-        if kind.startswith("i"):
-            return struct.pack("Q", int(value) & 0xFFFF_FFFF_FFFF_FFFF)
-        raise NotExecuted(f"its argument {name} is a scalar of type {kind}")
+
+def _slot(value: Any, name: str, kind: str) -> Memory | bytes:
+    if kind == "ptr":
+        return _memory(value, name)
+    if kind in ("f32", "f64"):
+        return struct.pack("f4x" if kind == "f32" else "d", float(value))
+    if kind.startswith("i"):
+        return struct.pack("Q", int(value) & 0xFFFF_FFFF_FFFF_FFFF)
+    raise NotExecuted(f"its argument {name} is a scalar of type {kind}")
 
 
 def _memory(value: Any, name: str) -> Memory:
     if type(value).__name__ == "TensorWrapper":  # what triton.reinterpret gives
         value = value.base
     if hasattr(value, "untyped_storage"):
-        device = value.device.type
-        if device != "cpu":
-            raise NotExecuted(f"its argument {name} lies on the device {device}, and has no memory here")
+        if value.device.type != "cpu":
+            raise NotExecuted(f"its argument {name} lies on the device {value.device.type}, not in memory")
         storage = value.untyped_storage()
         return Memory(name, value.data_ptr(), storage.data_ptr(), storage.nbytes(), value.numel())
-    interface = getattr(value, "__array_interface__", None)
-    if interface is None:
-        raise NotExecuted(f"its argument {name} is a {type(value).__name__}, which has no memory")
     owner = value
-    while getattr(owner.base, "__array_interface__", None) is not None:
+    if not hasattr(value, "__array_interface__"):
+        raise NotExecuted(f"its argument {name} is a {type(value).__name__}, which has no memory")
+    while hasattr(owner.base, "__array_interface__"):
         owner = owner.base
-    start = owner.__array_interface__["data"][0]
-    return Memory(name, interface["data"][0], start, owner.nbytes, value.size)
+    pointer, start = (array.__array_interface__["data"][0] for array in (value, owner))
+    return Memory(name, pointer, start, owner.nbytes, value.size)
 
 
-def _survives(run: Callable[[], None]) -> None:
+def _try(entry: Callable[..., None], call: tuple[Any, ...]) -> None:
     """Run in a forked copy of this process first: what crashes crashes there."""
     child = os.fork()
     if child == 0:
-        for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL):
+        for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGALRM):
             signal.signal(number, signal.SIG_DFL)
-        signal.alarm(60)
-        run()
+        signal.alarm(int(guarding.TIME_LIMIT))
+        entry(*call)
         os._exit(0)
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
@@ -231,10 +212,8 @@ def _name(kernel: Any) -> str:
 
 def _label(kernel: Any) -> str:
     """The kernel and its constexprs, as messages name it."""
-    fn = getattr(kernel.src, "fn", None)
-    constants: Mapping[Any, Any] = kernel.src.constants
-    wanted = {param.name for param in fn.params if param.is_constexpr} if fn is not None else set()
-    config = ", ".join(
-        f"{name}={getattr(value, 'value', value)}" for name, value in constants.items() if name in wanted
-    )
+    parameters = getattr(getattr(kernel.src, "fn", None), "params", ())
+    wanted = {parameter.name for parameter in parameters if parameter.is_constexpr}
+    constants = {name: value for name, value in kernel.src.constants.items() if name in wanted}
+    config = ", ".join(f"{name}={getattr(value, 'value', value)}" for name, value in constants.items())
     return f"{_name(kernel)} [{config}]" if config else _name(kernel)

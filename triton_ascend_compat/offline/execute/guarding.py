@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import functools
 import mmap
 import os
 import select
@@ -19,26 +20,22 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from triton_ascend_compat.offline.execute import worker
 
-#: Bytes before and behind each array.
+#: Bytes before and behind each array, which keeps its address modulo `_ALIGNMENT`.
 ZONE = 64 * 1024
-
-#: An array keeps its address modulo this many bytes.
 _ALIGNMENT = 512
 
-#: Bytes for the argument slots, and for the compiler's own two buffers, at the start of a copy.
-_SLOTS, _OWN = 4096, 4096
+#: Bytes of each of the compiler's own two buffers, and of the argument slots before them.
+OWN, _SLOTS = 4096, 16384
 
 #: Above this many bytes, the memory of a launch is given back after it.
 _KEPT = 256 << 20
 
 #: Seconds for one launch.
 TIME_LIMIT = 60.0
-
-_FILL = 0xFF
 
 
 class ExecutionFault(RuntimeError):
@@ -61,7 +58,7 @@ class Memory(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """The numbers of programs in x, y and z."""
+    """The numbers of programs in x, y and z; they run with x fastest."""
 
     x: int
     y: int
@@ -69,19 +66,22 @@ class Grid(NamedTuple):
 
     @property
     def programs(self) -> int:
+        """How many programs run."""
         return self.x * self.y * self.z
 
-    def program(self, number: int) -> tuple[int, int, int]:
-        """The ids of the program that runs as the `number`-th (from 0)."""
-        return number % self.x, number // self.x % self.y, number // (self.x * self.y)
+
+Slots = Sequence["Memory | bytes"]
 
 
-class Found(NamedTuple):
-    """What a guarded launch showed: `writes` outside of arguments, in words, and whether what it left in
-    `unwritten`, names of arguments, depends on memory that was never written."""
-
-    writes: tuple[str, ...]
-    unwritten: tuple[str, ...]
+def pack(own: int, slots: Slots, address: Callable[[Memory], int]) -> bytes:
+    """The bytes that a kernel's entry takes its arguments from. `own`: where the compiler's buffers lie;
+    `slots`: arrays, for which `address` says where they lie, or a scalar's eight bytes."""
+    head = struct.pack("4q", own, OWN, own + OWN, OWN)
+    rest = [
+        struct.pack("2q", address(slot), slot.elements) if isinstance(slot, Memory) else slot
+        for slot in slots
+    ]
+    return b"".join([head, *rest])
 
 
 class _Region(NamedTuple):
@@ -92,22 +92,21 @@ class _Region(NamedTuple):
     size: int
     offset: int
 
-    @classmethod
-    def place(cls, memories: Sequence[Memory], offset: int) -> tuple[list[_Region], int]:
-        """Regions for these arguments from `offset` on, and the end of the last zone."""
-        regions: list[_Region] = []
-        for memory in sorted(memories, key=lambda one: one.start):
-            last = regions[-1] if regions else None
-            if last is not None and memory.start < last.start + last.size:
-                end = max(last.start + last.size, memory.start + memory.size)
-                regions[-1] = last._replace(names=(*last.names, memory.name), size=end - last.start)
-                offset = regions[-1].offset + regions[-1].size + ZONE
-                continue
-            offset += ZONE
-            offset += (memory.start - offset) % _ALIGNMENT
-            regions.append(cls((memory.name,), memory.start, memory.size, offset))
-            offset += memory.size + ZONE
-        return regions, offset
+
+def _place(memories: Sequence[Memory]) -> tuple[list[_Region], int]:
+    """Regions for these arguments, and the end of the last zone, in whole pages."""
+    regions: list[_Region] = []
+    end = _SLOTS + 2 * OWN
+    for name, _, start, size, _ in sorted(memories, key=lambda memory: memory.start):
+        last = regions[-1] if regions else None
+        if last is not None and start < last.start + last.size:
+            size = max(last.size, start + size - last.start)
+            regions[-1] = last._replace(names=(*last.names, name), size=size)
+        else:
+            end += ZONE
+            regions.append(_Region((name,), start, size, end + (start - end) % _ALIGNMENT))
+        end = regions[-1].offset + size + ZONE
+    return regions, end + -end % mmap.PAGESIZE
 
 
 _libc = ctypes.CDLL(None)
@@ -119,127 +118,101 @@ class Guard:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._owner = -1
+        self._owner = self._file = -1
         self._process: subprocess.Popen[bytes] | None = None
-        self._file = -1
-        self._base = 0
-        self._its_base = 0
-        self._patterns: dict[int, Any] = {}
+        self._base = self._its_base = 0
 
-    def launch(self, library: Path, slots: Sequence[Memory | bytes], grid: Grid) -> Found:
-        """Run a kernel twice and copy its results, if nothing was written outside, into the arguments.
-
-        `slots`: its arguments in order, arrays or a scalar's eight bytes.
+    def launch(self, library: Path, slots: Slots, grid: Grid) -> tuple[str, ...]:
+        """Run a kernel twice and copy its results into the arguments; the names of those whose results depend
+        on memory that was never written.
 
         Raises:
-            ExecutionFault: it crashed or did not end.
+            ExecutionFault: it wrote outside of its arguments, crashed or did not end.
         """
         with self._lock:
             self._open()
-            memories = [slot for slot in slots if isinstance(slot, Memory)]
-            size = _SLOTS + 2 * _OWN
-            regions, end = _Region.place(memories, size)
-            end += -end % mmap.PAGESIZE
+            regions, end = _place([slot for slot in slots if isinstance(slot, Memory)])
             os.ftruncate(self._file, max(2 * end, os.fstat(self._file).st_size))
             try:
-                found = self._run_twice(library, slots, regions, grid, end)
-                if not found.writes:
-                    for region in regions:
-                        copy = self._base + end + region.offset
-                        if _libc.memcmp(region.start, copy, region.size):
-                            ctypes.memmove(region.start, copy, region.size)
-                return found
+                self._check(functools.partial(self._run, library, slots, regions, grid, end), grid)
+                copies = [(region, self._base + region.offset) for region in regions]
+                unwritten = [region for region, copy in copies if _libc.memcmp(copy, copy + end, region.size)]
+                for region, copy in copies:
+                    if _libc.memcmp(region.start, copy + end, region.size):
+                        ctypes.memmove(region.start, copy + end, region.size)
+                return tuple(", ".join(region.names) for region in unwritten)
             finally:
                 if 2 * end > _KEPT:
                     os.ftruncate(self._file, 0)
 
-    def _run_twice(
-        self, library: Path, slots: Sequence[Memory | bytes], regions: list[_Region], grid: Grid, end: int
-    ) -> Found:
-        def run(first_run: bool, programs: int) -> None:
-            runs = []
-            for number in (0, 1) if first_run else (1,):
-                self._fill(slots, regions, number * end, ordinary=number == 0)
-                fill = 0x5A if number == 0 else _FILL
-                runs.append((number * end, *grid, 0, programs, fill))
-            self._ask(library, runs)
+    def _check(self, run: Callable[[int], list[str]], grid: Grid) -> None:
+        """Run all programs; if that goes wrong, find the first with which it does, by running fewer."""
 
-        def touched() -> list[str]:
-            return [*self._touched(regions, 0, True), *self._touched(regions, end, False)]
+        def wrongs(programs: int) -> list[str]:
+            try:
+                return run(programs)
+            except _DoesNotEnd:
+                raise
+            except ExecutionFault as fault:
+                return [str(fault)]
 
-        fault = None
-        try:
-            run(True, grid.programs)
-            writes = touched()
-        except _DoesNotEnd:
-            raise
-        except ExecutionFault as error:
-            fault, writes = error, []
-        if fault is None and not writes:
-            unwritten = [
-                ", ".join(region.names)
-                for region in regions
-                if _libc.memcmp(self._base + region.offset, self._base + end + region.offset, region.size)
-            ]
-            return Found((), tuple(unwritten))
-        culprit = grid.program(self._culprit(run, touched, grid.programs))
-        if fault is not None:
-            raise ExecutionFault(f"program {culprit} {fault}")
-        return Found(tuple(f"program {culprit} {told}" for told in dict.fromkeys(writes)), ())
-
-    def _culprit(self, run: Any, touched: Any, programs: int) -> int:
-        """The number of the first program that goes wrong, by running fewer and fewer of them."""
-        good, bad = 0, programs
+        told = wrongs(grid.programs)
+        if not told:
+            return
+        good, bad = 0, grid.programs
         while bad - good > 1:
             middle = (good + bad) // 2
-            try:
-                run(True, middle)
-                wrong = bool(touched())
-            except ExecutionFault:
-                wrong = True
-            good, bad = (good, middle) if wrong else (middle, bad)
-        return bad - 1
+            good, bad = (good, middle) if wrongs(middle) else (middle, bad)
+        program = (good % grid.x, good // grid.x % grid.y, good // (grid.x * grid.y))
+        raise ExecutionFault("; ".join(f"program {program} {line}" for line in dict.fromkeys(told)))
 
-    def _fill(self, slots: Sequence[Memory | bytes], regions: list[_Region], at: int, ordinary: bool) -> None:
+    def _run(
+        self, library: Path, slots: Slots, regions: list[_Region], grid: Grid, end: int, programs: int
+    ) -> list[str]:
+        """Run the first `programs` of the grid on two copies; what they wrote outside, in words."""
+        self._open()  # anew, at another address, where the last run ended the process
+        runs = []
+        for at, fill in ((0, 0x5A), (end, 0xFF)):
+            self._fill(slots, regions, at)
+            runs.append((at, *grid, 0, programs, fill))
+        assert self._process is not None
+        assert self._process.stdin is not None
+        words = [str(library), *(str(number) for run in runs for number in run)]
+        self._process.stdin.write("\t".join(words).encode() + b"\n")
+        self._process.stdin.flush()
+        self._answer(self._process)
+        return [*self._touched(regions, 0), *self._touched(regions, end)]
+
+    def _fill(self, slots: Slots, regions: list[_Region], at: int) -> None:
         """Write a copy of the arguments between zones, and their slots, at offset `at`."""
         base, its = self._base + at, self._its_base + at
-        ctypes.memset(base + _SLOTS, 0, 2 * _OWN)
-        packed = [struct.pack("4q", its + _SLOTS, _OWN, its + _SLOTS + _OWN, _OWN)]
+        ctypes.memset(base + _SLOTS, 0, 2 * OWN)
+        moved = {}
         for number, region in enumerate(regions):
-            byte, data = _byte(number, ordinary), base + region.offset
+            data, byte = base + region.offset, _byte(number, at)
             ctypes.memset(data - ZONE, byte, ZONE)
             ctypes.memmove(data, region.start, region.size)
             ctypes.memset(data + region.size, byte, ZONE)
-        for slot in slots:
-            if isinstance(slot, Memory):
-                region = next(one for one in regions if slot.name in one.names)
-                pointer = its + region.offset + slot.pointer - region.start
-                packed.append(struct.pack("2q", pointer, slot.elements))
-            else:
-                packed.append(slot)
-        content = b"".join(packed)
-        ctypes.memmove(base, content, len(content))
+            moved.update(dict.fromkeys(region.names, its + region.offset - region.start))
+        packed = pack(its + _SLOTS, slots, lambda memory: moved[memory.name] + memory.pointer)
+        ctypes.memmove(base, packed, len(packed))
 
-    def _touched(self, regions: list[_Region], at: int, ordinary: bool) -> list[str]:
+    def _touched(self, regions: list[_Region], at: int) -> list[str]:
         told = []
         for number, region in enumerate(regions):
-            pattern = self._pattern(_byte(number, ordinary))
-            names, data = " and ".join(region.names), self._base + at + region.offset
-            for start, where in (
-                (data + region.size, "behind the end of"),
-                (data - ZONE, "before the start of"),
+            byte, data = _byte(number, at), self._base + at + region.offset
+            for start, step, where in (
+                (data + region.size, 1, "behind the end of"),
+                (data - ZONE, -1, "before the start of"),
             ):
-                if not _libc.memcmp(start, pattern, ZONE):
-                    continue
-                zone, byte = ctypes.string_at(start, ZONE), _byte(number, ordinary)
-                away = [k for k, value in enumerate(zone if start > data else zone[::-1]) if value != byte]
-                told.append(f"wrote {away[0]} to {away[-1] + 1} bytes {where} {names} ({region.size} bytes)")
+                if _libc.memcmp(start, _pattern(byte), ZONE):
+                    zone = ctypes.string_at(start, ZONE)[::step]
+                    away = [distance for distance, value in enumerate(zone) if value != byte]
+                    names = " and ".join(region.names)
+                    told.append(
+                        f"wrote {away[0]} to {away[-1] + 1} bytes {where} {names} ({region.size} bytes)"
+                    )
         return told
-
-    def _pattern(self, byte: int) -> Any:
-        if byte not in self._patterns:
-            self._patterns[byte] = ctypes.create_string_buffer(bytes([byte]) * ZONE, ZONE)
-        return self._patterns[byte]
 
     # The process.
 
@@ -257,20 +230,9 @@ class Guard:
             )
             self._its_base = int(self._answer(self._process).decode())
 
-    def _ask(self, library: Path, runs: Sequence[tuple[int, ...]]) -> None:
-        self._open()
-        process = self._process
-        assert process is not None
-        assert process.stdin is not None
-        words = [str(library), *(str(number) for run in runs for number in run)]
-        process.stdin.write("\t".join(words).encode() + b"\n")
-        process.stdin.flush()
-        self._answer(process)
-
     def _answer(self, process: subprocess.Popen[bytes]) -> bytes:
         assert process.stdout is not None
-        ready, _, _ = select.select([process.stdout], [], [], TIME_LIMIT)
-        if not ready:
+        if not select.select([process.stdout], [], [], TIME_LIMIT)[0]:
             self.close()
             raise _DoesNotEnd(
                 f"did not end within {TIME_LIMIT:g} s (programs run one after the other: one that waits "
@@ -280,7 +242,8 @@ class Guard:
         if not line:
             code = process.wait()
             self.close()
-            raise ExecutionFault(f"crashed: {_death(code)}")
+            death = signal.Signals(-code).name if code < 0 else f"its process ended with exit code {code}"
+            raise ExecutionFault(f"crashed: {death}")
         return line
 
     def close(self) -> None:
@@ -288,18 +251,18 @@ class Guard:
         process, self._process = self._process, None
         if process is not None and self._owner == os.getpid():
             process.kill()
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    pipe.close()
+            with process:
+                """Closes its pipes and waits for it."""
 
 
-def _byte(number: int, ordinary: bool) -> int:
-    return 0x21 + number % 64 if ordinary else _FILL
+def _byte(number: int, at: int) -> int:
+    """What the zones around a region are filled with in the first copy, and in the second."""
+    return 0xFF if at else 0x21 + number % 64
 
 
-def _death(code: int) -> str:
-    return signal.Signals(-code).name if code < 0 else f"its process ended with exit code {code}"
+@functools.cache
+def _pattern(byte: int) -> Any:
+    return ctypes.create_string_buffer(bytes([byte]) * ZONE, ZONE)
 
 
 GUARD = Guard()

@@ -102,30 +102,66 @@ scf.for %k = %c0 to %n step %c1 {
   memref.store %x, %out_flat[%at_k] : $result_flat
 }
 
+//// wide_sum
+${name}_in = arith.extf $values : $kinds to $wide_kinds
+${name}_init = arith.extf $inits : $results to $wide_results
+${name}_sum = linalg.reduce ins(${name}_in : $wide_kinds) outs(${name}_init : $wide_results) dimensions = [$axis]
+  ($in: f32, $init: f32) {
+    $sum = arith.$operation $in, $init : f32
+    linalg.yield $sum : f32
+  }
+$name = arith.truncf ${name}_sum : $wide_results to $results
+
 //// recip
-%one = arith.constant 1.0 : f32
-%y = arith.divf %one, %w0 : f32
+%one = arith.constant 1.0 : $kind
+%y = arith.divf %one, %p0 : $kind
 
 //// relu
-%zero = arith.constant 0.0 : f32
-%y = arith.maxnumf %w0, %zero : f32
+%zero = arith.constant 0.0 : $kind
+%y = arith.maxnumf %p0, %zero : $kind
 
 //// isnan
-%y = arith.cmpf uno, %w0, %w0 : f32
+%y = arith.cmpf uno, %p0, %p0 : $given
 
 //// isinf
-%size = math.absf %w0 : f32
-%infinity = arith.constant 0x7F800000 : f32
-%y = arith.cmpf oeq, %size, %infinity : f32
+%rest = arith.subf %p0, %p0 : $given
+%not_finite = arith.cmpf uno, %rest, %rest : $given
+%number = arith.cmpf oeq, %p0, %p0 : $given
+%y = arith.andi %not_finite, %number : i1
 
 //// ldexp
-%two = arith.constant 2.0 : f32
-%power = math.powf %two, %w1 : f32
-%y = arith.mulf %w0, %power : f32
+%two = arith.constant 2.0 : $kind
+%power = math.powf %two, %p1 : $kind
+%y = arith.mulf %p0, %power : $kind
 
 //// ilogb
-%n = call @ilogbf(%w0) : (f32) -> i32
-%y = arith.sitofp %n : i32 to f32
+// In fp64: an fp32 logarithm of a number just below a power of two is rounded to the next exponent.
+%wide = arith.extf %p0 : $kind to f64
+%size = math.absf %wide : f64
+%log = math.log2 %size : f64
+%floor = math.floor %log : f64
+%y = arith.truncf %floor : f64 to $kind
+
+//// pow
+%y = math.powf %p0, %p1 : $kind
+
+//// powi
+%y = math.ipowi %p0, %p1 : $kind
+
+//// round
+%y = math.round %p0 : $kind
+
+//// atan
+%y = math.atan %p0 : $kind
+
+//// log1p
+%y = math.log1p %p0 : $kind
+
+//// tan
+%y = math.tan %p0 : $kind
+
+//// tanh
+%y = math.tanh %p0 : $kind
 
 //// buffers
 // Buffers are a ring, behind headers of 64 bytes (next, previous): what a program leaves is freed after it.

@@ -27,7 +27,6 @@ _DECLARATION = re.compile(
     r"func\.func private @(?P<name>\w+)\((?P<given>[^)]*)\)(?: -> (?P<result>\S+))?"
     r"(?: attributes \{.*\})?(?=\n)"
 )
-_IN_LIBM = {"atan", "log1p", "pow", "round", "tan", "tanh", "ilogb"}
 _DESCRIPTOR = "!llvm.struct<(ptr, ptr, i64, array<1 x i64>, array<1 x i64>)>"
 
 
@@ -80,21 +79,19 @@ def with_bodies(text: str) -> str:
     Raises:
         NotExecuted: it declares one that has no form on the CPU.
     """
-    libm: dict[str, str] = {}
 
     def define(found: re.Match[str]) -> str:
         name, given, result = found["name"], found["given"].split(", "), found["result"] or ""
         if name.startswith(POINTER):
             return found[0]
         if name.startswith("__hmf_"):
-            body = _math_function(name, given, result, libm)
+            body = _math_function(name, given, result)
         else:
             body = _tensor_function(re.sub(r"_\d+$", "", name), given)
         parameters = ", ".join(f"%p{number}: {kind}" for number, kind in enumerate(given))
         return f"func.func private @{name}({parameters}) -> {result} {{\n{body}\n}}"
 
-    bodies = _DECLARATION.sub(define, text)
-    return bodies.replace("module {\n", "module {\n" + "".join(libm.values()), 1)
+    return _DECLARATION.sub(define, text)
 
 
 def _tensor_function(kind: str, given: list[str]) -> str:
@@ -137,31 +134,12 @@ def _tensor_function(kind: str, given: list[str]) -> str:
     )
 
 
-def _math_function(name: str, given: list[str], result: str, libm: dict[str, str]) -> str:
-    """A function of the device library, in fp32: an operation or two, or libm's own."""
-    if name == "__hmf_powi":
-        return f"%y = math.ipowi %p0, %p1 : {result}\nreturn %y : {result}"
-    kind = re.sub(r"(f|Dh)?$", "", name[len("__hmf_") :], count=1)
-    if kind not in _PARTS and kind not in _IN_LIBM:
-        kind = name[len("__hmf_") :]  # isinf ends in an f of its own
-    if kind not in _PARTS and kind not in _IN_LIBM:
+def _math_function(name: str, given: list[str], result: str) -> str:
+    """A function of the device library, `__hmf_tanf` (fp32), `__hmf_tanDh` (fp16) or `__hmf_powi`."""
+    found = re.fullmatch(r"__hmf_(isinf|powi|\w+?)(f|Dh)?", name)
+    if found is None or found[1] not in _PARTS:
         raise NotExecuted(f"it calls {name}, a library function without a form on the CPU")
-    lines = [
-        f"%w{number} = arith.{'bitcast' if element == 'f32' else 'extf'} %p{number} : {element} to f32"
-        for number, element in enumerate(given)
-    ]
-    kinds = ", ".join("f32" for _ in given)
-    if kind in _IN_LIBM:
-        libm[kind] = f"func.func private @{kind}f({kinds}) -> {'i32' if kind == 'ilogb' else 'f32'}\n"
-    if kind in _PARTS:
-        lines.append(fill(kind))
-    else:
-        lines.append(
-            f"%y = call @{kind}f({', '.join(f'%w{k}' for k in range(len(given)))}) : ({kinds}) -> f32"
-        )
-    if result in ("f16", "bf16"):
-        return "\n".join([*lines, f"%z = arith.truncf %y : f32 to {result}", f"return %z : {result}"])
-    return "\n".join([*lines, f"return %y : {result}"])
+    return fill(found[1], kind=result, given=given[0]) + f"\nreturn %y : {result}"
 
 
 def pointer(element: str) -> str:

@@ -6,14 +6,13 @@ llvmlite loads it. No shell runs; libraries lie in a folder of the user's own, w
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
+import importlib.util
 import os
 import platform
 import re
 import shutil
-import stat
 import subprocess
 import tempfile
 import threading
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from triton_ascend_compat.offline.execute import library
-from triton_ascend_compat.offline.execute.library import KERNEL, NotExecuted
+from triton_ascend_compat.offline.execute.library import KERNEL, POINTER, NotExecuted, fill
 from triton_ascend_compat.offline.hivm import HivmUnavailable
 
 #: Up to buffers. Without buffer-loop-hoisting a loop of 100,000 turns keeps 100,000 buffers; but hoisted
@@ -40,7 +39,7 @@ _TO_LLVM = (
     "builtin.module(func.func(convert-linalg-to-loops),convert-vector-to-scf,expand-strided-metadata,"
     "lower-affine,convert-scf-to-cf,math-legalize-to-f32,"
     "arith-emulate-unsupported-floats{source-types=bf16 target-type=f32},arith-expand{include-bf16=true},"
-    "convert-math-to-llvm,convert-math-to-libm,convert-vector-to-llvm,"
+    "convert-math-to-funcs,convert-math-to-llvm,convert-math-to-libm,convert-vector-to-llvm,"
     "finalize-memref-to-llvm{use-generic-functions=true},convert-func-to-llvm,convert-arith-to-llvm,"
     "convert-cf-to-llvm,convert-index-to-llvm,reconcile-unrealized-casts)"
 )
@@ -52,17 +51,16 @@ _DROPPED = re.compile(
     re.MULTILINE,
 )
 _REDUCE = re.compile(
-    r"(?P<result>%\w+)(?::\d+)? = linalg\.reduce ins\((?P<ins>[^)]*)\) outs\((?P<outs>[^)]*)\) "
-    r"dimensions = \[(?P<axis>\d+)\]"
+    r"(?P<name>%\w+)(?P<many>:\d+)? = linalg\.reduce ins\((?P<values>[^)]*) : (?P<kinds>[^)]*)\) "
+    r"outs\((?P<inits>[^)]*) : (?P<results>[^)]*)\) dimensions = \[(?P<axis>\d+)\]"
 )
 _HALF_SUM = re.compile(
-    _REDUCE.pattern + r"(?P<attributes>[^\n]*)\n\s*\((?P<in>%\w+): f16, (?P<init>%\w+): f16\) \{\n"
+    _REDUCE.pattern + r"[^\n]*\n\s*\((?P<in>%\w+): f16, (?P<init>%\w+): f16\) \{\n"
     r"\s*(?P<sum>%\w+) = arith\.(?P<operation>addf|mulf) [^\n]*: f16\n\s*linalg\.yield (?P=sum) : f16\n\s*\}"
 )
-_SIGNATURE = re.compile(
-    r"func\.func @(?P<name>\S+?)\((?P<arguments>[^\n]*)\) attributes \{(?P<attributes>[^\n]*)\}"
-)
+_SIGNATURE = re.compile(r"func\.func @\S+?\((?P<arguments>[^\n]*)\) attributes \{[^\n]*\}")
 _ARGUMENT = re.compile(r"%arg\d+: ([^,{]+?)(?: \{[^}]*\})?(?:, |$)")
+_POINTER_CAST = re.compile(r"hivm\.hir\.pointer_cast\((%\w+)\) \[(%\w+)\] : memref<\?x(\w+)>")
 
 
 class ExecutionUnavailable(HivmUnavailable):
@@ -70,13 +68,8 @@ class ExecutionUnavailable(HivmUnavailable):
 
 
 class Lowered(NamedTuple):
-    """A kernel as machine code.
-
-    Attributes:
-        library: the file to load.
-        kinds: of each of its arguments "ptr" or the LLVM type.
-        follows_addresses: whether it reads addresses from memory and goes there.
-    """
+    """A kernel as machine code: the `library` to load; of each argument its kind, "ptr" or the LLVM type; and
+    whether it reads addresses from memory and goes there."""
 
     library: Path
     kinds: tuple[str, ...]
@@ -103,14 +96,11 @@ class Tools(NamedTuple):
                 "install it with: pip install 'triton-ascend-compat[hivm]'"
             )
         cc = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
-        if cc is None:
-            try:
-                import llvmlite  # noqa: F401
-            except ImportError:
-                raise ExecutionUnavailable(
-                    "computing launches needs a C compiler (cc, gcc or clang on PATH) or llvmlite; "
-                    "install one, for example with: pip install llvmlite"
-                ) from None
+        if cc is None and importlib.util.find_spec("llvmlite") is None:
+            raise ExecutionUnavailable(
+                "computing launches needs a C compiler (cc, gcc or clang on PATH) or llvmlite; "
+                "install one, for example with: pip install llvmlite"
+            )
         return cls(opt, cc)
 
 
@@ -123,185 +113,127 @@ def lower(text: str, guarded: bool, tools: Tools, cache: Path) -> Lowered:
     Raises:
         NotExecuted: it cannot be lowered; the text says why.
     """
-    kinds = _kinds(text)
+    signature = _SIGNATURE.search(text)
+    if signature is None or "SyncBlockLockArgIdx = 0" not in text or "WorkspaceArgIdx = 1" not in text:
+        raise NotExecuted("its linalg text has another calling convention than triton-ascend 3.2.0's")
+    kinds = tuple(
+        "ptr" if kind.startswith("memref<?x") else kind for kind in _ARGUMENT.findall(signature["arguments"])
+    )[:-6]  # the numbers of programs and the program's own ids are the runtime's
     prepared = library.with_bodies(_prepare(text))
-    follows = f"@{library.POINTER}" in prepared  # what it finds there is not its own to free
+    follows = f"@{POINTER}" in prepared  # what it finds there is not its own to free
     pipeline = _TO_BUFFERS.format(deallocation=_FREE if guarded and not follows else _HOIST)
     lowered = Lowered(cache / f"{_key(prepared, pipeline, tools)}.so", kinds, follows)
-    refusal = lowered.library.with_suffix(".txt")
     with _lock:
-        if refusal.exists():
-            raise NotExecuted(refusal.read_text(encoding="utf-8"))
         if not lowered.library.exists():
-            try:
-                _make(prepared, pipeline, kinds, tools, lowered.library)
-            except NotExecuted as error:
-                _put(refusal, str(error).encode())
-                raise
+            _put(lowered.library, _make(prepared, pipeline, kinds, tools))
     return lowered
 
 
 # Text in.
 
 
-def _kinds(text: str) -> tuple[str, ...]:
-    found = _SIGNATURE.search(text)
-    if found is None or "SyncBlockLockArgIdx = 0" not in text or "WorkspaceArgIdx = 1" not in text:
-        raise NotExecuted("its linalg text has another calling convention than triton-ascend 3.2.0's")
-    kinds = [kind.strip() for kind in _ARGUMENT.findall(found["arguments"])][:-6]
-    return tuple("ptr" if kind.startswith("memref<?x") else kind for kind in kinds)
-
-
 def _prepare(text: str) -> str:
     """The text without what has no meaning here, and with what upstream MLIR can lower."""
-    if "llvm.inline_asm" in text or "tt.elementwise_inline_asm" in text:
+    if "inline_asm" in text:  # LLVM would end this process
         raise NotExecuted("it has inline assembly")
-    text = _SIGNATURE.sub(rf"func.func @{KERNEL}(\g<arguments>)", _DROPPED.sub("", text), 1)
-    text = re.sub(r" \{tt\.[^}]*\}", "", text)
-    text = _HALF_SUM.sub(_widen_sum, text)
+    text = _SIGNATURE.sub(rf"func.func @{KERNEL}(\g<arguments>)", _DROPPED.sub("", text), count=1)
+    text = _HALF_SUM.sub(_widen_sum, re.sub(r" \{tt\.[^}]*\}", "", text))
     text = _REDUCE.sub(lambda found: _start_from_first(found, text), text)
-    elements: set[str] = set()
-
-    def cast(found: re.Match[str]) -> str:
-        elements.add(found[3])
-        return (
-            f"call @ascend_pointer_{found[3]}({found[1]}, {found[2]}) : (i64, index) -> memref<?x{found[3]}>"
-        )
-
-    text = re.sub(r"hivm\.hir\.pointer_cast\((%\w+)\) \[(%\w+)\] : memref<\?x(\w+)>", cast, text)
-    declared = "".join(
-        f"  func.func private @ascend_pointer_{element}(i64, index) -> memref<?x{element}>\n"
-        for element in sorted(elements)
-    )
-    return text.replace("module {\n", "module {\n" + declared, 1)
+    elements = sorted({element for _, _, element in _POINTER_CAST.findall(text)})
+    declared = [f"func.func private @{POINTER}{one}(i64, index) -> memref<?x{one}>\n" for one in elements]
+    text = _POINTER_CAST.sub(rf"call @{POINTER}\3(\1, \2) : (i64, index) -> memref<?x\3>", text)
+    return text.replace("module {\n", "module {\n" + "".join(declared), 1)
 
 
 def _widen_sum(found: re.Match[str]) -> str:
     """A sum of fp16 goes through fp32, as on the hardware."""
-    name = found["result"]
-    (value, values), (init, inits) = (part.split(" : ") for part in (found["ins"], found["outs"]))
-    wide, wides = (kind.replace("f16", "f32") for kind in (values, inits))
-    return f"""{name}_in = arith.extf {value} : {values} to {wide}
-{name}_init = arith.extf {init} : {inits} to {wides}
-{name}_sum = linalg.reduce ins({name}_in : {wide}) outs({name}_init : {wides}) dimensions = [{found["axis"]}]
-({found["in"]}: f32, {found["init"]}: f32) {{
-{found["sum"]} = arith.{found["operation"]} {found["in"]}, {found["init"]} : f32
-linalg.yield {found["sum"]} : f32
-}}
-{name} = arith.truncf {name}_sum : {wides} to {inits}"""
+    wide = {f"wide_{name}": found[name].replace("f16", "f32") for name in ("kinds", "results")}
+    return fill("wide_sum", **found.groupdict(), **wide)
 
 
 def _start_from_first(found: re.Match[str], text: str) -> str:
     """A reduction by a function without a known neutral element starts from `tensor.empty` in the linalg
     text; here from the first element, and goes on with the rest."""
-    outs = found["outs"].split(" : ")[0].split(", ")
-    if not all(re.search(rf"{re.escape(out)} = tensor\.empty\(\)", text) for out in outs):
-        return found[0]
-    axis, name = int(found["axis"]), found["result"]
-    names, kinds = (part.split(", ") for part in found["ins"].split(" : "))
-    results = found["outs"].split(" : ")[1].split(", ")
-    lines, firsts, rests, rest_kinds = [], [], [], []
-    for number, (value, kind, result) in enumerate(zip(names, kinds, results)):
-        *shape, element = kind[len("tensor<") : -1].split("x")
-        ones = ", ".join("1" for _ in shape)
-        zeros = ["0"] * len(shape)
-        first = [*shape[:axis], "1", *shape[axis + 1 :]]
-        rest = [*shape[:axis], str(int(shape[axis]) - 1), *shape[axis + 1 :]]
-        rest_kind = f"tensor<{'x'.join([*rest, element])}>"
-        firsts.append(f"{name}_first{number}")
-        rests.append(f"{name}_rest{number}")
-        rest_kinds.append(rest_kind)
-        lines.append(
-            f"{firsts[-1]} = tensor.extract_slice {value}[{', '.join(zeros)}] [{', '.join(first)}] [{ones}]"
-            f" : {kind} to {result}"
-        )
-        zeros[axis] = "1"
-        lines.append(
-            f"{rests[-1]} = tensor.extract_slice {value}[{', '.join(zeros)}] [{', '.join(rest)}] [{ones}]"
-            f" : {kind} to {rest_kind}"
-        )
-    many = f":{len(names)}" if len(names) > 1 else ""
-    lines.append(
-        f"{name}{many} = linalg.reduce ins({', '.join(rests)} : {', '.join(rest_kinds)}) "
-        f"outs({', '.join(firsts)} : {', '.join(results)}) dimensions = [{axis}]"
+    values, kinds, inits, results = (
+        found[name].split(", ") for name in ("values", "kinds", "inits", "results")
     )
-    return "\n".join(lines)
+    if not all(f"{init} = tensor.empty()" in text for init in inits):
+        return found[0]
+    name, axis = found["name"], int(found["axis"])
+    lines, rests, rest_kinds = [], [], []
+    for number, (value, kind, result) in enumerate(zip(values, kinds, results)):
+        *shape, element = kind[len("tensor<") : -1].split("x")
+        at, first, rest = ["0"] * len(shape), shape.copy(), shape.copy()
+        first[axis], rest[axis] = "1", str(int(shape[axis]) - 1)
+        behind = f" [{', '.join('1' for _ in shape)}] : {kind} to "
+        rest_kinds.append(f"tensor<{'x'.join([*rest, element])}>")
+        lines.append(
+            f"{name}_first{number} = tensor.extract_slice {value}"
+            f"[{', '.join(at)}] [{', '.join(first)}]{behind}{result}"
+        )
+        at[axis] = "1"
+        rests.append(f"{name}_rest{number}")
+        lines.append(
+            f"{rests[-1]} = tensor.extract_slice {value}"
+            f"[{', '.join(at)}] [{', '.join(rest)}]{behind}{rest_kinds[-1]}"
+        )
+    firsts = ", ".join(f"{name}_first{number}" for number in range(len(values)))
+    ins = f"{', '.join(rests)} : {', '.join(rest_kinds)}"
+    reduce = f"linalg.reduce ins({ins}) outs({firsts} : {found['results']}) dimensions = [{axis}]"
+    return "\n".join([*lines, f"{name}{found['many'] or ''} = {reduce}"])
 
 
 # Machine code out.
 
 
-def _make(text: str, pipeline: str, kinds: tuple[str, ...], tools: Tools, to: Path) -> None:
+def _make(text: str, pipeline: str, kinds: tuple[str, ...], tools: Tools) -> bytes:
     buffers = _opt(tools.opt, pipeline, text)
     # As linalg, a copy becomes loops that LLVM sees; else it is a call of another runtime's memrefCopy.
-    buffers = re.sub(
-        r"memref\.copy (%\S+), (%\S+) : (.*) to (memref<.*>)(?=\n)",
-        r"linalg.copy ins(\1 : \3) outs(\2 : \4)",
-        buffers,
-    )
+    copies = r"memref\.copy (%\S+), (%\S+) : (.*) to (memref<.*>)(?=\n)"
+    buffers = re.sub(copies, r"linalg.copy ins(\1 : \3) outs(\2 : \4)", buffers)
     kernel = _finish(_opt(tools.opt, _TO_LLVM, buffers))
     with tempfile.TemporaryDirectory(prefix="ascend-execute-") as folder:
-        object_ = Path(folder) / "kernel.o"
-        whole = f"module {{\n{kernel}\n{library.runtime(kinds, kernel)}\n}}\n"
-        object_.write_bytes(_object(whole, Path(folder) / "kernel.mlir"))
-        if tools.cc is not None:
-            linked = Path(folder) / "kernel.so"
-            command = [tools.cc, "-shared", "-nostartfiles", "-o", str(linked), str(object_), "-lm"]
-            done = subprocess.run(
-                [*command, "-Wl,-z,defs", "-lc"], capture_output=True, text=True, check=False
-            )
-            if done.returncode != 0:
-                raise NotExecuted(f"it does not link: {_error_line(done.stderr)}")
-            object_ = linked
-        _put(to, object_.read_bytes())
+        text_file, object_file, linked = (Path(folder) / f"kernel.{end}" for end in ("mlir", "o", "so"))
+        text_file.write_text(f"module {{\n{kernel}\n{library.runtime(kinds, kernel)}\n}}\n", encoding="utf-8")
+        object_ = _object(text_file)
+        if tools.cc is None:
+            return object_
+        object_file.write_bytes(object_)
+        options = ("-shared", "-nostartfiles", "-lm", "-Wl,-z,defs", "-lc")
+        _run([tools.cc, "-o", str(linked), str(object_file), *options], "it does not link")
+        return linked.read_bytes()
 
 
 def _opt(opt: Path, pipeline: str, text: str) -> str:
-    done = subprocess.run(
-        [opt, f"--pass-pipeline={pipeline}", "-"], input=text, capture_output=True, text=True, check=False
-    )
+    return _run([str(opt), f"--pass-pipeline={pipeline}", "-"], "it cannot be lowered for the CPU", text)
+
+
+def _run(command: list[str], failure: str, given: str = "") -> str:
+    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise NotExecuted(f"it cannot be lowered for the CPU: {_error_line(done.stderr)}")
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()] or ["no reason given"]
+        told = next((line for line in lines if "error:" in line or "undefined" in line), lines[0])
+        raise NotExecuted(f"{failure}: {told.split('error: ', 1)[-1][:300]}")
     return done.stdout
-
-
-def _error_line(stderr: str) -> str:
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    told = next(
-        (line for line in lines if "error:" in line or "undefined" in line), (lines or ["no reason"])[0]
-    )
-    return told.split("error: ", 1)[-1][:300]
 
 
 def _finish(text: str) -> str:
     """The body of the lowered module, if it is all LLVM, with divisions that cannot kill the process."""
     body = text[text.index("{\n") + 2 : text.rstrip().rindex("}")]
     left = re.search(r'^\s*(?:%[^=\n]* = )?"?((?!llvm\.)[a-z_]\w*\.[\w.]+)', body, re.MULTILINE)
-    if left is not None:
+    if left is not None:  # libtriton would die of it
         raise NotExecuted(f"its operation {left[1]} has no form on the CPU")
-    if "llvm.inline_asm" in body:
-        raise NotExecuted("it has inline assembly")
-
-    def divide(found: re.Match[str]) -> str:
-        operation, operands, width = found[1], found[2].strip(), found[3]
-        return f"llvm.call @ascend_{operation}_i{width}({operands}) : (i{width}, i{width}) -> i{width}"
-
-    body = re.sub(r"llvm\.([su](?:div|rem)) (%\w+, %\w+) +: i(\d+)", divide, body)
-    for symbol in ("free", "aligned_alloc", "memset", *re.findall(r"_mlir_memref_to_llvm_\w+", body)):
-        body = re.sub(rf"^ *llvm\.func @{symbol}\(.*\n", "", body, flags=re.MULTILINE)
-    body = re.sub(
-        r"^ *llvm\.func @ascend_pointer_(\w+)\(.*\n",
-        lambda found: library.pointer(found[1]),
-        body,
-        flags=re.M,
-    )
-    return re.sub(rf"(llvm\.func @{KERNEL}\(.*?\)) attributes \{{.*?\}} \{{\n", r"\1 {\n", body)
+    division = r"llvm\.([su](?:div|rem)) (%\w+, %\w+) +: (i\d+)"
+    body = re.sub(division, r"llvm.call @ascend_\1_\3(\2) : (\3, \3) -> \3", body)
+    ours = r"^ *llvm\.func @(?:free|aligned_alloc|memset|_mlir_memref_to_llvm_\w+)\(.*\n"
+    body = re.sub(ours, "", body, flags=re.MULTILINE)
+    pointers = rf"^ *llvm\.func @{POINTER}(\w+)\(.*\n"
+    return re.sub(pointers, lambda found: library.pointer(found[1]), body, flags=re.MULTILINE)
 
 
-def _object(text: str, file: Path) -> bytes:
+def _object(file: Path) -> bytes:
     from triton._C.libtriton import ir, llvm
 
-    file.write_text(text, encoding="utf-8")
     context = ir.context()
     ir.load_dialects(context)
     try:
@@ -320,10 +252,8 @@ def _object(text: str, file: Path) -> bytes:
 @functools.cache
 def _machine() -> tuple[str, str]:
     """LLVM's triple and features of this machine."""
-    flags = ""
-    with contextlib.suppress(OSError):
-        flags = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    has_half = platform.machine() == "x86_64" and re.search(r"\bf16c\b", flags)
+    cpu = Path("/proc/cpuinfo")
+    has_half = cpu.exists() and re.search(r"\bf16c\b", cpu.read_text(encoding="utf-8"))
     return f"{platform.machine()}-unknown-linux-gnu", "+f16c,+avx" if has_half else ""
 
 
@@ -351,11 +281,11 @@ def private_folder(folder: Path) -> Path:
         ExecutionUnavailable: others could put a library there, or it cannot be made.
     """
     try:
-        folder.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.stat()
     except OSError as error:
         raise ExecutionUnavailable(f"no folder for lowered kernels: {error}") from error
-    if found.st_uid != os.getuid() or found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+    if found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise ExecutionUnavailable(
             f"{folder} must belong to you alone (mode 0700): to load a library is to run its code"
         )
@@ -364,12 +294,9 @@ def private_folder(folder: Path) -> Path:
 
 def _put(file: Path, content: bytes) -> None:
     """Write beside and rename into place: another process finds all of it or nothing."""
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix="new-")
+    beside = file.with_suffix(f".{os.getpid()}")
     try:
-        with os.fdopen(handle, "wb") as sink:
-            sink.write(content)
-        os.replace(name, file)  # noqa: PTH105
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)  # noqa: PTH108
-        raise
+        beside.write_bytes(content)
+        beside.replace(file)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,19 +1,13 @@
 """Starts the shim in child processes whose site directories hold no start-up file of this package.
 
-`run` puts this folder in front of PYTHONPATH there. It leaves the path again at once: what the program
-imports, it finds where it would without us. `site` imports one `sitecustomize` only, so the one that this
-shadows is run afterwards.
+`run` puts this folder in front of PYTHONPATH there. It leaves the path at once, so that the program imports
+what it would without us; `site` imports one `sitecustomize` only, so the one that this shadows is run too.
 """
-
-from __future__ import annotations
 
 import importlib.util
 import os
 import sys
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from importlib.machinery import ModuleSpec
+from typing import Any
 
 _HERE = os.path.dirname(__file__)
 _PACKAGE = os.path.dirname(os.path.dirname(_HERE))
@@ -28,20 +22,19 @@ class _Finder:
     """Finds this package where the path leads to none, and nothing that lies beside it."""
 
     @staticmethod
-    def find_spec(fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
+    def find_spec(fullname: str, path: object = None, target: object = None) -> Any:
         file = next(filter(os.path.isfile, _FILES.get(fullname, ())), None)
         return importlib.util.spec_from_file_location(fullname, file) if file else None
 
 
 def _run_shadowed() -> None:
-    this = sys.modules.pop("sitecustomize", None)
+    this = sys.modules.pop("sitecustomize")
     try:
         importlib.import_module("sitecustomize")
     except ModuleNotFoundError as error:
         if error.name != "sitecustomize":
             raise
-        if this is not None:
-            sys.modules["sitecustomize"] = this
+        sys.modules["sitecustomize"] = this
 
 
 sys.path[:] = [entry for entry in sys.path if entry != _HERE]

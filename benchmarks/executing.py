@@ -1,0 +1,299 @@
+"""What computed launches take, against Triton's interpreter: the same kernels, arguments and grids.
+
+Two processes take turns, kernel by kernel, so that what else the machine does hits both. Each side's figure
+is its fastest turn. `python benchmarks/executing.py` writes the table into docs/executing-kernels.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "executing-kernels.md"
+TURNS = 3
+
+#: A turn lasts about this many seconds, or one launch.
+SECONDS = 0.05
+
+
+def cases() -> list[Any]:
+    """The kernels of the tests, and some of them on large arguments."""
+    import numpy as np
+
+    sys.path.insert(0, str(ROOT))
+    from tests.offline.execute import cases as make
+    from tests.offline.execute.test_kernels import CASES as found
+
+    named = {str(case): case for case in found}
+
+    def large(name: str, label: str, grid: tuple[int, ...], arguments: Mapping[str, Any]) -> Any:
+        case = named[name]
+        return replace(case, name=label, grid=grid, arguments={**case.arguments, **arguments}, tolerance=1e-2)
+
+    n, half = 1 << 20, np.float16
+    row = {"a": make.normal(512, 1000), "o": make.empty(512, 1000), "columns": 1000, "C": 1024}
+    weights = {"w": make.normal(1000), "b": make.normal(1000)}
+    factors = {"a": make.normal(256, 256, dtype=half), "b": make.normal(256, 256, dtype=half)}
+    product = {"o": make.empty(256, 256), "n": 256, "m": 256, "k": 256, "N": 64, "M": 64, "K": 32}
+    heads = {name: make.normal(512, 64) for name in ("q", "k", "v")}
+    blocks = {"o": make.empty(512, 64), "n": 512, "D": 64, "Q": 64, "K": 64, "scale": 0.125}
+    return [
+        *found,
+        large(
+            "add", "add, 1M fp32", (1024,), {"n": n, "X": 1024, **{name: make.normal(n) for name in "abo"}}
+        ),
+        large("softmax", "softmax, 512 x 1000", (512,), row),
+        large("layer_norm", "layer norm, 512 x 1000", (512,), row | weights),
+        large("tiled", "matrix product, 256 cubed fp16", (4, 4), factors | product),
+        large("attention", "attention, 512 x 64", (8,), heads | blocks),
+    ]
+
+
+@dataclass(frozen=True)
+class _Named:
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class _Tensor:
+    """A NumPy array as what the interpreter takes for a tensor on the CPU."""
+
+    device = "cpu"
+
+    def __init__(self, array: Any) -> None:
+        self.array = getattr(array, "bits", array)
+        self.dtype = _Named(str(array.dtype))  # the interpreter takes a plain str for a Triton type
+        self.data = self
+
+    def data_ptr(self) -> int:
+        return int(self.array.ctypes.data)
+
+    def cpu(self) -> _Tensor:
+        return self
+
+    def to(self, device: str) -> _Tensor:
+        return self
+
+    def copy_(self, other: _Tensor) -> None:
+        """It is the same memory."""
+
+
+def serve(side: str) -> None:
+    """One side: for each number of a case that is asked for, a line with what came of it."""
+    every = cases()
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    if side == "interpreter":
+        _serve(every, answers, interpreted=True)
+        return
+    from triton_ascend_compat.offline import offline
+
+    with offline(execute="unguarded" if side == "computed" else True):
+        _serve(every, answers, interpreted=False)
+
+
+def _serve(every: list[Any], answers: Any, interpreted: bool) -> None:
+    lowering = [] if interpreted else _watched_lowering()
+    for line in sys.stdin:
+        case, told = every[int(line)], {}
+        try:
+            told = {"seconds": _turn(case, interpreted), "verdict": _verdict(case, interpreted)}
+        except Exception as error:
+            told = {"error": f"{type(error).__name__}: {' '.join(str(error).split())[:90]}"}
+        told["lowering"] = lowering[:]
+        lowering.clear()
+        answers.write(json.dumps(told) + "\n")
+        answers.flush()
+
+
+def _watched_lowering() -> list[list[float]]:
+    """Seconds of each lowering, from now on: anew, and again from the cache."""
+    from triton_ascend_compat.offline.execute import lowering
+
+    original: Any = lowering.lower
+    seen: list[list[float]] = []
+
+    def lower(*arguments: Any) -> Any:
+        started = time.perf_counter()
+        original(*arguments)
+        between = time.perf_counter()
+        lowered = original(*arguments)
+        seen.append([between - started, time.perf_counter() - between])
+        return lowered
+
+    lowering.lower = lower  # type: ignore[assignment]
+    return seen
+
+
+def _launch(case: Any, interpreted: bool) -> tuple[Mapping[str, Any], Any]:
+    given = case.fresh()
+    arguments = {
+        name: _Tensor(value) if interpreted and hasattr(value, "__array_interface__") else value
+        for name, value in given.items()
+    }
+    return given, lambda: case.kernel[case.grid](**arguments)
+
+
+def _turn(case: Any, interpreted: bool) -> float:
+    """Seconds of one launch: the mean of as many as fit into a turn, after one that warms up."""
+    _, launch = _launch(case, interpreted)
+    started = time.perf_counter()
+    launch()
+    if interpreted and time.perf_counter() - started > 1:
+        return time.perf_counter() - started
+    times, started = 0, time.perf_counter()
+    while not times or time.perf_counter() - started < SECONDS:
+        launch()
+        times += 1
+    return (time.perf_counter() - started) / times
+
+
+def _verdict(case: Any, interpreted: bool) -> str:
+    given, launch = _launch(case, interpreted)
+    launch()
+    try:
+        case.check(given)
+    except AssertionError:
+        return "other numbers"
+    return "right"
+
+
+@dataclass
+class Side:
+    """A process that launches kernels in one way."""
+
+    name: str
+    process: subprocess.Popen[str]
+
+    @classmethod
+    def start(cls, name: str, folder: str) -> Side:
+        names = {"TRITON_CACHE_DIR": "cache", "TRITON_DUMP_DIR": "dump", "TRITON_HOME": "home"}
+        environment = {**os.environ, **{key: f"{folder}/{name}/{value}" for key, value in names.items()}}
+        if name == "interpreter":
+            environment["TRITON_INTERPRET"] = "1"
+        command = [sys.executable, "-W", "ignore", __file__, name]
+        return cls(
+            name,
+            subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+            ),
+        )
+
+    def turn(self, number: int) -> dict[str, Any]:
+        """What came of one turn of a case."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{number}\n")
+        self.process.stdin.flush()
+        told: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return told
+
+    def end(self) -> None:
+        """Let it end, and wait for it."""
+        self.process.communicate()
+
+
+def measure() -> tuple[list[dict[str, Any]], list[list[float]]]:
+    """A row for each case, with what each side told, and the seconds of each lowering."""
+    names = [(str(case), case.grid) for case in cases()]
+    rows: list[dict[str, Any]] = []
+    lowerings: list[list[float]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        sides = [Side.start(name, folder) for name in ("computed", "guarded", "interpreter")]
+        for number, (name, grid) in enumerate(names):
+            told: dict[str, Any] = {"kernel": name, "grid": " x ".join(str(size) for size in grid)}
+            for turn in range(TURNS):
+                for side in sides if turn % 2 == 0 else reversed(sides):
+                    before = told.get(side.name, {})
+                    if "error" in before or before.get("seconds", 0) > 1:
+                        continue
+                    now = side.turn(number)
+                    if side.name == "computed":
+                        lowerings += now["lowering"]
+                    if "seconds" in now and "seconds" in before:
+                        now["seconds"] = min(now["seconds"], before["seconds"])
+                    told[side.name] = now
+            rows.append(told)
+            print(f"{number + 1}/{len(names)} {name}", file=sys.stderr)
+        for side in sides:
+            side.end()
+    return rows, lowerings
+
+
+def page(rows: list[dict[str, Any]], lowerings: list[list[float]]) -> str:
+    """The measured part of the page."""
+    both = [row for row in rows if all("seconds" in row[side] for side in ("computed", "interpreter"))]
+    ratios = {row["kernel"]: row["interpreter"]["seconds"] / row["computed"]["seconds"] for row in both}
+    guarded = [row for row in rows if all("seconds" in row[side] for side in ("computed", "guarded"))]
+    price = [row["guarded"]["seconds"] / row["computed"]["seconds"] for row in guarded]
+    right = {
+        side: sum(row[side].get("verdict") == "right" for row in rows)
+        for side in ("computed", "guarded", "interpreter")
+    }
+    failed = sum("error" in row["interpreter"] for row in rows)
+    lowered, cached = ([1e3 * one[k] for one in lowerings] for k in (0, 1))
+    ratio, plain = statistics.median(ratios.values()), statistics.median(price)
+    made, found = statistics.median(lowered), statistics.median(cached)
+    lines = [
+        f"{_machine()}, {time.strftime('%B %Y')}. {len(rows)} kernels, each launched by both sides in turns; "
+        f"the fastest of {TURNS} turns counts.",
+        "",
+        f"- Triton's interpreter takes **{ratio:.0f} times** as long as a computed launch "
+        f"(median of {len(ratios)} kernels that both ran; {min(ratios.values()):.1f} to "
+        f"{max(ratios.values()):.0f} times).",
+        f"- A guarded launch takes {plain:.1f} times as long as a plain one "
+        f"(median; at most {max(price):.1f}).",
+        f"- Lowering a kernel takes {made:.0f} ms (median; at most {max(lowered):.0f}), "
+        f"from the cache {found:.2f} ms (at most {max(cached):.2f}).",
+        f"- As NumPy has it: {right['computed']} computed, {right['guarded']} guarded, "
+        f"{right['interpreter']} interpreted; {failed} did not run in the interpreter.",
+        "",
+        "| Kernel | Grid | Computed, ms | Guarded, ms | Interpreter, ms | Ratio | Interpreter says |",
+        "|---|---|---:|---:|---:|---:|---|",
+    ]
+    for row in sorted(rows, key=lambda row: -ratios.get(row["kernel"], 0)):
+        cells = [row["kernel"], row["grid"]]
+        cells += [_milliseconds(row[side]) for side in ("computed", "guarded", "interpreter")]
+        cells.append(f"{ratios[row['kernel']]:.0f}" if row["kernel"] in ratios else "-")
+        interpreter = row["interpreter"]
+        cells.append(interpreter.get("error") or interpreter["verdict"])
+        lines.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _milliseconds(told: Mapping[str, Any]) -> str:
+    if "error" in told:
+        return "-"
+    wrong = "" if told["verdict"] == "right" else " (other numbers)"
+    return f"{1e3 * told['seconds']:.3g}{wrong}"
+
+
+def _machine() -> str:
+    import numpy as np
+    from report import machine
+
+    return f"{machine()}, NumPy {np.__version__}"
+
+
+def main() -> None:
+    """Measure, and write the page."""
+    from report import rewrite
+
+    text = page(*measure())
+    print(text if not rewrite(PAGE, text) else f"{PAGE.relative_to(ROOT)}: rewritten")
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1]) if len(sys.argv) > 1 else main()

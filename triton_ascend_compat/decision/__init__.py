@@ -1,0 +1,1 @@
+"""What becomes of a misplaced key: the decision, and the data that it rests on."""

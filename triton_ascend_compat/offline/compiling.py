@@ -1,0 +1,346 @@
+"""A compile, a launch and a tuner's run as objects, and how whoever comes by one finds it again.
+
+`triton.compile` cannot be watched: callers keep references to it from before. What every compile shares are
+the classes (see `hooks`): `ASTSource.parse_options` begins it, the backend's stages are its course, and
+`CompiledKernel.__init__` or an exception ends it, once. A session keeps a compile by its source and the
+thread that compiles it. Where no argument names the source, a caller has it among its local variables.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Callable
+
+from triton_ascend_compat import generations
+from triton_ascend_compat.decision.plan import Fate, Outcome, Where
+from triton_ascend_compat.offline import failures, hivm
+from triton_ascend_compat.offline.records import CompileRecord, Overflow, StageTime, error_line, plain
+
+if TYPE_CHECKING:
+    from triton_ascend_compat.offline.session import Session
+
+#: Metadata fields: how a kernel was compiled offline, whether its blocks are folded onto the physical cores,
+#: and what the compiler noted meanwhile.
+MODE_FIELD = "ascend_offline"
+FOLDED_FIELD = "ascend_offline_folded"
+NOTES_FIELD = "ascend_offline_notes"
+
+#: The most blocks that a launch may have unless its kernel folds them (triton-ascend 3.2.0, runtime/jit.py).
+MOST_BLOCKS = 65535
+
+#: How far up a caller may stand: from the backend to the tuner of a launch there are about ten functions,
+#: with as much room for the wrappers of others.
+_FRAMES_TO_LOOK_AT = 24
+
+_tuner_runs = itertools.count(1)
+
+
+def local_values() -> Iterator[Any]:
+    """The local variables of the functions that called whoever iterates, the nearest function first."""
+    frame = sys._getframe(1)
+    for _ in range(_FRAMES_TO_LOOK_AT):
+        if frame.f_back is None:
+            return
+        frame = frame.f_back
+        if frame.f_locals is not frame.f_globals:
+            yield from list(frame.f_locals.values())
+
+
+class Tuning:
+    """One run of a tuner. `label` tells it from other runs, also from those of other processes."""
+
+    def __init__(self, tuner: Any) -> None:
+        self.tuner = tuner
+        self.label = f"{os.getpid()}.{next(_tuner_runs)}"
+
+
+class Launch:
+    """One run of a JITFunction, be it a launch or a warm-up.
+
+    Attributes:
+        options: those of the caller's keyword arguments that are compile options.
+        parsed: whether the backend was asked to parse them, which it is before a compile.
+        keys: keys that were decided about before the compile began.
+        compile: the compile that it led to; None where the kernel came from memory.
+        config: the tuner's candidate that is being launched, and `tuning` the tuner's run; None outside.
+    """
+
+    def __init__(self, session: Session, fn: Any, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> None:
+        self.session, self.fn = session, fn
+        self.grid = keywords.get("grid")
+        bound = {**dict(zip(fn.arg_names, args)), **keywords}
+        defaults = {param.name: param.default for param in fn.params if param.has_default}
+        self.arguments = {name: bound.get(name, defaults.get(name)) for name in fn.arg_names}
+        self.options: dict[str, Any] = {}
+        self.ask({key: value for key, value in keywords.items() if key not in ("grid", "warmup", "stream")})
+        self.parsed = False
+        self.keys: list[Fate] = []
+        self.compile: Compile | None = None
+        self.config: Any = None
+        self.tuning: Tuning | None = None
+        for value in local_values():
+            if self.config is None and type(value) is generations.config_class():
+                self.config = value
+            if type(value) in (Tuning, Launch):
+                self.tuning = value if type(value) is Tuning else None
+                break
+
+    def ask(self, options: Mapping[str, Any]) -> None:
+        """Take note of what is asked of the backend, without what the JIT itself adds."""
+        added = {*self.fn.arg_names, *(generations.ADDED_TO_LAUNCHES if self.options else ())}
+        self.options.update((key, value) for key, value in options.items() if key not in added)
+
+    def take(self, fate: Fate) -> None:
+        """Take note of what became of a key of this launch."""
+        from_config = self.config is not None and fate.key in self.config.all_kwargs()
+        self.keys.append(fate._replace(where=Where.CONFIG) if from_config else fate)
+
+    def candidate(self) -> dict[str, Any]:
+        """The fields of a record that say which candidate of a tuner it is."""
+        if self.tuning is None:
+            return {}
+        configs = enumerate(self.tuning.tuner.configs)
+        number = next((number for number, config in configs if config is self.config), None)
+        return {"tuning": self.tuning.label, "config_number": number}
+
+    def failed(self, error: BaseException) -> None:
+        """The launch ends with `error`: record that, unless its compile has, or the caller is at fault."""
+        record = self.compile.record if self.compile is not None else None
+        if self.compile is not None and record is None:
+            self.compile.failed(error)
+        elif record is not None and not record.ok:
+            return
+        elif self._is_too_large() or (record is None and (self.parsed or self.keys)):
+            self.refused(error)
+
+    def refused(self, error: BaseException) -> None:
+        """Record that the launch is not possible."""
+        constexprs = {
+            param.name: plain(self.arguments[param.name]) for param in self.fn.params if param.is_constexpr
+        }
+        asked = {key: plain(value) for key, value in self.options.items()}
+        self.session.add(
+            CompileRecord(
+                kernel=self.fn.__name__,
+                location=generations.kernel_location(self.fn),
+                chip=self.session.chip,
+                hivm=self.session.hivm,
+                signature={},
+                constexprs=constexprs,
+                asked=asked,
+                delivered={},
+                config={**constexprs, **asked},
+                keys=tuple(self.keys),
+                error=error_line(error, str(error)),
+                error_type=type(error).__name__,
+                detail=str(error),
+                refused_launch=True,
+                **self.candidate(),
+            )
+        )
+
+    def _is_too_large(self) -> bool:
+        try:
+            grid = self.grid(dict(self.arguments)) if callable(self.grid) else self.grid
+            return blocks_of(grid) > MOST_BLOCKS
+        except Exception:  # the caller's grid is none
+            return False
+
+
+class Compile:
+    """A compile that has begun. `record` is None until it has ended; `launch` is None outside of launches."""
+
+    def __init__(self, session: Session, source: Any) -> None:
+        self.session, self.source = session, source
+        self.started = time.perf_counter()
+        self.record: CompileRecord | None = None
+        self.launch: Launch | None = None
+        self.options: Mapping[str, Any] | None = None
+        self.asked: dict[str, Any] = {}
+        self.chip = session.chip
+        self.keys: list[Fate] = []
+        self.stages: list[StageTime] = []
+        self.tool_seconds = 0.0
+        self.notes: list[str] = []
+        self.ir: dict[str, str] = {}
+        self.hash: str | None = None
+        self.failure: failures.Failure | None = None
+
+    def parse(self, backend: Any, asked: Mapping[str, Any], parse: Callable[..., Any]) -> Any:
+        """Let the backend parse the options: what is asked for, and what will be delivered."""
+        self.chip = str(backend.target.arch)
+        self.asked = dict(asked)
+        self.launch = self.session.launch_of(self.source)
+        if self.launch is not None:
+            self.launch.compile = self
+            self.asked = dict(self.launch.options)
+        self.session.ask_defaults(lambda: vars(parse(backend, {})))
+        try:
+            options = parse(backend, asked)
+        except Exception as error:
+            self.failed(error)
+            raise
+        self.options = vars(options)
+        return options
+
+    def take(self, fate: Fate) -> None:
+        """Take note of what became of a key of this compile."""
+        self.keys.append(fate)
+
+    @property
+    def refusals(self) -> str:
+        """Why keys were refused, in words."""
+        return "; ".join(key.why for key in self.keys if key.outcome is Outcome.REFUSED)
+
+    def watch(self, stages: dict[str, Any], folded: bool) -> None:
+        """Replace each stage by one that is recorded; the last one writes what is known into the metadata."""
+        last = list(stages)[-1]
+        for name, stage in stages.items():
+            stages[name] = self._watched(name, stage, folded if name == last else None)
+
+    def _watched(self, name: str, stage: Callable[..., Any], folded: bool | None) -> Callable[..., Any]:
+        compile_ = self  # where the wrapper of the external compilers looks for it
+
+        @functools.wraps(stage)
+        def run(module: Any, metadata: dict[str, Any]) -> Any:
+            compile_.hash = metadata["hash"]
+            if not compile_.stages:
+                compile_.failure = failures.recall(compile_.hash)
+            started = time.perf_counter()
+            try:
+                result = compile_._run_stage(name, stage, module, metadata)
+            except Exception as error:
+                compile_.stages.append(StageTime(name, (time.perf_counter() - started) * 1e3))
+                if compile_.failure is None:
+                    failures.remember(compile_.hash, name, error, compile_.notes)
+                compile_.failed(error)
+                raise
+            compile_.stages.append(StageTime(name, (time.perf_counter() - started) * 1e3))
+            if compile_.session.keep_ir:
+                compile_.ir[name] = _text(result)
+            if folded is not None:
+                notes = "\n".join(compile_.notes)
+                metadata.update({MODE_FIELD: compile_.session.mode, FOLDED_FIELD: folded, NOTES_FIELD: notes})
+            return result
+
+        return run
+
+    def _run_stage(self, name: str, stage: Callable[..., Any], module: Any, metadata: Any) -> Any:
+        if self.failure is not None and self.hash is not None:
+            if self.failure.stage == name:
+                self.notes += self.failure.notes
+                self.failure.repeat()
+            text = failures.text_of_stage(self.hash, f"{self.source.name[:150]}.{name}")
+            if text is not None:
+                return text
+        return stage(module, metadata)
+
+    def tool_ended(self, seconds: float, stderr: str) -> None:
+        """An external compiler has ended, well or not."""
+        self.tool_seconds += seconds
+        self.notes += hivm.notes_in(stderr)
+
+    def failed(self, error: BaseException) -> None:
+        """The compile ends with `error`."""
+        told = getattr(error, "stderr", None)
+        text = told.decode(errors="replace") if isinstance(told, bytes) and told else str(error)
+        self._end(
+            # `compile` turns what an external compiler raises into an MLIRCompilationError.
+            error_type="MLIRCompilationError" if hasattr(error, "stderr") else type(error).__name__,
+            error=error_line(error, text),
+            detail=text,
+            error_location=_location_of(error, self.source),
+            overflow=Overflow.found_in(text),
+            ir=self.ir,
+        )
+
+    def unseen(self) -> None:
+        """The compile ends with a refused key: a wrapper that lies over ours has raised the error."""
+        self._end(error=self.refusals, error_type="CompileOptionError", detail=self.refusals)
+
+    def ended(self, kernel: Any) -> None:
+        """The compile has ended well, with `kernel`."""
+        cached = not self.stages
+        if cached:
+            self.notes += [note for note in getattr(kernel.metadata, NOTES_FIELD, "").split("\n") if note]
+        self.hash = kernel.hash
+        asm = {stage: _text(text) for stage, text in kernel.asm.items()}
+        self._end(
+            cached=cached,
+            memory=hivm.memory_in(list(asm.values())[-1]) if self.session.hivm else (),
+            ir=asm if self.session.keep_ir else {},
+        )
+
+    def _end(self, **more: Any) -> None:
+        """Make the record, the first time."""
+        if self.record is not None:
+            return
+        source, launch, options = self.source, self.launch, self.options or {}
+        constexprs, specialization = arguments_of(source)
+        delivered = {key: plain(options[key]) for key in self.asked if key in options}
+        off_default = {
+            key: value
+            for key, value in delivered.items()
+            if value != plain(self.session.defaults.get(key)) and value is not None
+        }
+        self.record = CompileRecord(
+            kernel=source.name,
+            location=generations.kernel_location(getattr(source, "fn", None)),
+            chip=self.chip,
+            hivm=self.session.hivm,
+            signature={str(key): str(kind) for key, kind in source.signature.items()},
+            specialization=specialization,
+            constexprs=constexprs,
+            asked={key: plain(value) for key, value in self.asked.items()},
+            delivered=delivered,
+            config={**constexprs, **off_default},
+            keys=(*(launch.keys if launch is not None else ()), *self.keys),
+            stages=tuple(self.stages),
+            milliseconds=(time.perf_counter() - self.started) * 1e3,
+            tool_milliseconds=self.tool_seconds * 1e3,
+            hash=self.hash,
+            notes=tuple(dict.fromkeys(self.notes)),
+            **(launch.candidate() if launch is not None else {}),
+            **more,
+        )
+        self.session.add(self.record, self)
+
+
+def blocks_of(grid: Any) -> int:
+    """How many blocks a grid of one to three dimensions has."""
+    return functools.reduce(lambda product, size: product * int(size), grid, 1)
+
+
+def arguments_of(source: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    """What a source is compiled for: its kernel's constexpr parameters and their values, as plain data; and
+    what it takes for granted of others, parameter -> "== 1", "divisible by 16"."""
+    fn = getattr(source, "fn", None)
+    if fn is None:
+        return {}, {}
+    constants = {generations.parameter_of_constant(fn, key): plain(v) for key, v in source.constants.items()}
+    constexpr = {param.name for param in fn.params if param.is_constexpr}
+    granted = dict.fromkeys(generations.divisible_parameters(source), "divisible by 16")
+    granted.update((name, f"== {value}") for name, value in constants.items() if name not in constexpr)
+    return {name: value for name, value in constants.items() if name in constexpr}, granted
+
+
+def _location_of(error: BaseException, source: Any) -> str | None:
+    """`file:line` of the kernel's line that the code generator failed at."""
+    line = getattr(getattr(error, "node", None), "lineno", None)
+    kernel = getattr(getattr(source, "fn", None), "fn", None)
+    if line is None or kernel is None:
+        return None
+    # Triton counts from the line of `def`, Python from that of the first decorator.
+    lines, first = inspect.getsourcelines(kernel)
+    decorators = next((number for number, text in enumerate(lines) if text.lstrip().startswith("def ")), 0)
+    return f"{kernel.__code__.co_filename}:{first + decorators + line - 1}"
+
+
+def _text(result: Any) -> str:
+    return result.decode(errors="replace") if isinstance(result, bytes) else str(result)
