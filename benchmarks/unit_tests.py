@@ -47,9 +47,24 @@ OUTCOMES = {
 CAUSES = (
     (r'"\w+" not implemented for|without overflow', "torch", "its CPU kernels refuse what an NPU's take"),
     (r"the process ended with -9", "the machine", "not enough memory"),
-    (r"more than \d+ s$|took more than", "the machine", "not enough time"),
+    (r"more than \d+ s$|did not end within", "the machine", "not enough time"),
+    (
+        r"test_(mod|scalar_calc)\.py",
+        "the compiler or the test",
+        "`%` is arith.remf in linalg, which has the dividend's sign; the test expects the divisor's",
+    ),
+    (
+        r"test_(acosh|asinh|atanh|cosh|sinh|hypot)\.py",
+        "its tolerance",
+        "1e-3 for bf16, one step of which is up to 8e-3",
+    ),
+    (
+        r"test_elementwise_round\.py",
+        "not settled",
+        "a few elements differ by 1: to all appearance halves, which C's round takes away from zero",
+    ),
     (r"behind the end of", "the test", "the kernel stores without a mask past the end of its output"),
-    (r"No module named 'torch_npu'", "us", "a child process of the test is not given the stand-ins"),
+    (r"No module named .?.torch_npu", "us", "a child process of the test is not given the stand-ins"),
 )
 
 
