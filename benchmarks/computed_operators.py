@@ -30,8 +30,10 @@ EQUAL = 1e-3
 
 def run_library(library: str, report: Path) -> None:
     """Run and compare every operator of a library; one that stops, stops alone. Appends a JSON line each."""
+    import triton_ascend_compat
     from triton_ascend_compat.offline import offline, stand_ins
 
+    triton_ascend_compat.enable()
     signal.signal(signal.SIGALRM, _out_of_time)
     with stand_ins.for_torch_npu(), offline():
         from corpus import comparisons

@@ -249,11 +249,12 @@ def _operator(name: str) -> Callable[..., Any]:
         "chunk_kda": ("g", "beta"),
         "parallel_forgetting_attn": ("g",),
     }.get(name, ())
+    fixed = {"normalize": False} if name.endswith("linear_attn") else {}
 
     def run(*inputs: Any) -> Any:
         positional = inputs[: len(inputs) - len(keywords)]
         operator = getattr(importlib.import_module("fla.ops"), name)
-        return _first(operator(*positional, **dict(zip(keywords, inputs[len(positional) :]))))
+        return _first(operator(*positional, **fixed, **dict(zip(keywords, inputs[len(positional) :]))))
 
     return run
 
