@@ -30,8 +30,10 @@ EQUAL = 1e-3
 
 def run_library(library: str, report: Path) -> None:
     """Run and compare every operator of a library; one that stops, stops alone. Appends a JSON line each."""
+    import triton_ascend_compat
     from triton_ascend_compat.offline import offline, stand_ins
 
+    triton_ascend_compat.enable()
     signal.signal(signal.SIGALRM, _out_of_time)
     with stand_ins.for_torch_npu(), offline():
         from corpus import comparisons
@@ -82,7 +84,7 @@ def _results(torch: Any, function: Any, inputs: tuple[Any, ...]) -> tuple[list[A
     kept = [x.detach().clone() for x in outputs]
     driven = [x for x in outputs if x.requires_grad]
     if driven:
-        torch.autograd.backward(driven, [torch.randn_like(x) for x in driven])
+        torch.autograd.backward(driven, [torch.randn(x.shape) for x in driven])
     return kept, [x.grad for x in mine if isinstance(x, torch.Tensor) and x.grad is not None]
 
 

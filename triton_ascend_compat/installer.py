@@ -183,8 +183,11 @@ def uninstall() -> list[str]:
 
 
 def install_automatically() -> None:
-    """Switch the shim on from the start-up path, as early calls have asked for."""
-    if shim.switch.asked is not False:
+    """Switch the shim on from the start-up path, as early calls have asked for; nothing is left to do where a
+    call has just done so in this Triton."""
+    switch = shim.switch
+    done = switch.generation is not None and switch.generation.source_class is generations.live_source_class()
+    if switch.asked is not False and not done:
         install()
 
 

@@ -7,6 +7,7 @@ Liger publishes none with its package, so they are written here with torch's own
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from dataclasses import dataclass
 from typing import Any, Callable
 
@@ -33,19 +34,33 @@ def cases(library: str) -> list[Case]:
 
 
 def _liger() -> list[Case]:
-    hidden = lambda: torch.randn(TOKENS, HIDDEN)
-    row = lambda: torch.randn(HIDDEN)
-    logits = lambda: torch.randn(TOKENS, VOCABULARY)
-    labels = lambda: torch.randint(0, VOCABULARY, (TOKENS,))
-    log_probabilities = lambda: logits().log_softmax(-1)
-    heads = lambda n: torch.randn(1, n, TOKENS, SIZE)
-    angles = lambda: torch.randn(1, TOKENS, SIZE // 2).repeat(1, 1, 2)
+    def hidden():
+        return torch.randn(TOKENS, HIDDEN)
+
+    def row():
+        return torch.randn(HIDDEN)
+
+    def logits():
+        return torch.randn(TOKENS, VOCABULARY)
+
+    def labels():
+        return torch.randint(0, VOCABULARY, (TOKENS,))
+
+    def log_probabilities():
+        return logits().log_softmax(-1)
+
+    def heads(n):
+        return torch.randn(1, n, TOKENS, SIZE)
+
+    def angles():
+        return torch.randn(1, TOKENS, SIZE // 2).repeat(1, 1, 2)
+
     known: dict[str, tuple[str, Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
         "rms_norm": ("LigerRMSNormFunction", _rms_norm, lambda: (hidden(), row(), 1e-6)),
         "layer_norm": ("LigerLayerNormFunction", _layer_norm, lambda: (hidden(), row(), row(), 1e-6)),
         "group_norm": (
             "LigerGroupNormFunction",
-            lambda x, w, b, channels, groups, eps: functional.group_norm(x, channels // groups, w, b, eps),
+            lambda x, w, b, channels, groups, eps: functional.group_norm(x, groups, w, b, eps),
             lambda: (torch.randn(2, 32, 64), torch.randn(32), torch.randn(32), 32, 4, 1e-6),
         ),
         "fused_add_rms_norm": (
@@ -108,6 +123,7 @@ def _liger() -> list[Case]:
             ("Ascend", "liger_kernel.ops.backends._ascend.ops"),
         )
         for name, (function, reference, inputs) in known.items()
+        if importlib.util.find_spec(f"{package}.{name}") is not None
     ]
 
 
@@ -135,12 +151,24 @@ def _half_turned(x: Any) -> Any:
 
 
 def _fla() -> list[Case]:
-    tensor = lambda *last: torch.randn(BATCH, LENGTH, HEADS, *last)
-    qkv = lambda: (tensor(SIZE), functional.normalize(tensor(SIZE), dim=-1), tensor(SIZE))
-    gate = lambda *last: functional.logsigmoid(tensor(*last))
-    beta = lambda: tensor().sigmoid()
-    swapped = lambda naive: lambda q, k, v, *rest: naive(*(x.transpose(1, 2) for x in (q, k, v, *rest)))
-    back = lambda naive: lambda *inputs: _first(swapped(naive)(*inputs)).transpose(1, 2)
+    def tensor(*last):
+        return torch.randn(BATCH, LENGTH, HEADS, *last)
+
+    def qkv():
+        return (tensor(SIZE), functional.normalize(tensor(SIZE), dim=-1), tensor(SIZE))
+
+    def gate(*last):
+        return functional.logsigmoid(tensor(*last))
+
+    def beta():
+        return tensor().sigmoid()
+
+    def swapped(naive):
+        return lambda q, k, v, *rest: naive(*(x.transpose(1, 2) for x in (q, k, v, *rest)))
+
+    def back(naive):
+        return lambda *inputs: _first(swapped(naive)(*inputs)).transpose(1, 2)
+
     known: list[tuple[list[str], str, Callable[..., Any], Callable[[], tuple[Any, ...]]]] = [
         (
             ["chunk_linear_attn", "fused_recurrent_linear_attn"],
@@ -221,11 +249,12 @@ def _operator(name: str) -> Callable[..., Any]:
         "chunk_kda": ("g", "beta"),
         "parallel_forgetting_attn": ("g",),
     }.get(name, ())
+    fixed = {"normalize": False} if name.endswith("linear_attn") else {}
 
     def run(*inputs: Any) -> Any:
         positional = inputs[: len(inputs) - len(keywords)]
         operator = getattr(importlib.import_module("fla.ops"), name)
-        return _first(operator(*positional, **dict(zip(keywords, inputs[len(positional) :]))))
+        return _first(operator(*positional, **fixed, **dict(zip(keywords, inputs[len(positional) :]))))
 
     return run
 
@@ -241,9 +270,16 @@ def _first(result: Any) -> Any:
 
 def _flag_gems() -> list[Case]:
     aten = torch.ops.aten
-    x = lambda: torch.randn(64, 256)
-    square = lambda: torch.randn(64, 64)
-    rows = lambda: torch.randint(0, 64, (16,))
+
+    def x():
+        return torch.randn(64, 256)
+
+    def square():
+        return torch.randn(64, 64)
+
+    def rows():
+        return torch.randint(0, 64, (16,))
+
     known: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
         "add": (torch.add, lambda: (x(), x())),
         "mul": (torch.mul, lambda: (x(), 2.0)),

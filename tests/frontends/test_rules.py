@@ -120,7 +120,7 @@ def test_three_candidates(request):
 
 @proves("absent here, known elsewhere")
 def test_absent_option(request):
-    absent, value = ("auto_blockify_size", 2) if SHAPE == "3.2.0" else ("bisheng_options", "x")
+    absent, value = ("auto_blockify_size", 2) if SHAPE == "3.2.0" else ("vf_merge_level", 2)
     assert outcome(compile_npu, {absent: value}) == (ValueError, f"'{absent}' is not in list")
     shim = request.getfixturevalue("shim")
     with warnings.catch_warnings(record=True) as caught:

@@ -64,11 +64,12 @@ def renamed(name: str, names: list[str]) -> str | None:
 
 
 def check_chip(name: str) -> str:
-    """Return `name` if an installed compiler accepts it; raise `UnknownChip` naming the nearest ones."""
+    """Return `name` if an installed compiler accepts it, or none tells what it accepts; raise `UnknownChip`
+    naming the nearest ones."""
     if name in generations.accepted_chips():
         return name
     names = accepted()
-    if name in names:
+    if not names or name in names:
         return name
     other = renamed(name, names)
     if other is not None:

@@ -100,8 +100,7 @@ def revert(site: Path, dry_run: bool = False, lines: list[ReleaseLine] | None = 
         return Result(Condition.PATCHED, (first, _DRY_RUN), _diff(now, folder.originals_of(record)))
     with folder.locked():
         if folder.recover():
-            done = (f"undid an interrupted run in {site}", "the original files are in place")
-            return Result(Condition.NOT_PATCHED, done)
+            return Result(Condition.NOT_PATCHED, (f"undid an interrupted run in {site}", "all is as it was"))
         record = folder.record()
         if record is None:
             return nothing
@@ -112,7 +111,9 @@ def revert(site: Path, dry_run: bool = False, lines: list[ReleaseLine] | None = 
 
 def _refuse_unfinished(folder: PatchFolder) -> None:
     if folder.unfinished():
-        raise PatchError(f"an earlier run in {folder.site} was interrupted: 'patch revert' undoes it")
+        raise PatchError(
+            f"another run is at work in {folder.site}, or was interrupted: then use 'patch revert'"
+        )
 
 
 def _applied_and_untouched(folder: PatchFolder) -> bool:
