@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 
 import pytest
 import triton
@@ -11,7 +12,7 @@ from triton.runtime.driver import driver
 
 import triton_ascend_compat
 from tests.offline.kernels import add, broken, tuned, wide_only
-from triton_ascend_compat.decision.plan import Outcome
+from triton_ascend_compat.decision.plan import Outcome, Where
 from triton_ascend_compat.errors import AbsentOptionWarning
 from triton_ascend_compat.offline import Pointer, offline
 from triton_ascend_compat.offline.chips import chip_named
@@ -172,3 +173,51 @@ def test_a_kernel_that_does_not_compile_raises_as_ever() -> None:
     with offline() as session, pytest.raises(Exception, match="undefined_name"):
         broken[(1,)](*POINTERS, 1000, XBLOCK=256)
     assert session.launches == 0
+
+
+def test_a_key_that_a_config_leaves_out_is_recorded_with_its_launches() -> None:
+    triton_ascend_compat.enable()
+    try:
+        with offline() as session, warnings.catch_warnings():
+            warnings.simplefilter("ignore", AbsentOptionWarning)
+            configs = [triton.Config({"XBLOCK": 64}, auto_blockify_size=2), triton.Config({"XBLOCK": 128})]
+            triton.autotune(configs, key=[])(add)[(1,)](*POINTERS, 1000)
+    finally:
+        triton_ascend_compat.disable()
+    leaky, clean = session.records
+    assert [(fate.key, fate.where) for fate in leaky.keys] == [("auto_blockify_size", Where.CONFIG)]
+    assert clean.keys == ()
+    assert (leaky.config_number, clean.config_number) == (0, 1)
+    assert leaky.tuning == clean.tuning is not None
+
+
+def test_a_grid_that_only_folding_makes_possible(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that was compiled unfolded stays so, whatever the variable says when it is launched."""
+    monkeypatch.setenv("TRITON_ALL_BLOCKS_PARALLEL", "false")
+    with offline() as session:
+        add[(1,)](*POINTERS, 1000, XBLOCK=256)
+        monkeypatch.setenv("TRITON_ALL_BLOCKS_PARALLEL", "1")
+        with pytest.raises(RuntimeError, match="70000 blocks"):
+            add[(70000,)](*POINTERS, 1000, XBLOCK=256)
+        add[(70000,)](*POINTERS, 1000, XBLOCK=128)
+    assert [(r.config["XBLOCK"], r.ok, r.refused_launch) for r in session.records] == [
+        (256, True, False),
+        (256, False, True),
+        (128, True, False),
+    ]
+
+
+def test_every_session_lets_a_tuner_choose_anew() -> None:
+    with offline():
+        tuner = tuned([64, 128])
+        for chip in ("Ascend910B2", "Ascend910B3", "Ascend910B2"):
+            with offline(chip) as session:
+                tuner[(1,)](*POINTERS, 1000)
+            assert [record.constexprs["XBLOCK"] for record in session.records] == [64, 128]
+
+
+def test_what_a_kernel_is_specialized_for() -> None:
+    with offline() as session:
+        for n in (1, 16, 17):
+            add[(1,)](*POINTERS, n, XBLOCK=64)
+    assert [record.specialization.get("n") for record in session.records] == ["== 1", "divisible by 16", None]

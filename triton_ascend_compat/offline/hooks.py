@@ -14,6 +14,7 @@ from triton.compiler import compiler
 from triton.runtime import autotuner, jit
 
 from triton_ascend_compat import generations
+from triton_ascend_compat.decision.plan import Fate, Where
 from triton_ascend_compat.offline import backend as ascend
 from triton_ascend_compat.offline.compiling import Compile, Launch, Tuning, local_values
 from triton_ascend_compat.offline.driver import NPUUtils, RecordingDriver, compile_only, measures_infinity
@@ -47,6 +48,7 @@ class Hooks:
         self._backend = backend_class
         self._current = current
         self._undo = contextlib.ExitStack()
+        self._config_fates: dict[int, tuple[Any, list[Fate]]] = {}
         self._kept: dict[int, tuple[Any, dict[str, Any]]] = {}
 
     def install(self) -> contextlib.ExitStack:
@@ -151,6 +153,7 @@ class Hooks:
             if session is None:
                 return original(fn, *args, **kwargs)
             launch = Launch(session, fn, args, kwargs)
+            launch.keys += self._config_fates.get(id(launch.config), (None, []))[1]
             try:
                 return original(fn, *args, **kwargs)
             except Exception as error:
@@ -163,7 +166,11 @@ class Hooks:
         """Hear from the shim what became of a key, on the thread that compiles or launches."""
         session = self._current()
         work = self._at_work(session) if session is not None else None
-        if work is not None:
+        if event.fate.where is Where.CONFIG:
+            # Told while the config is made; its launches are to come.
+            config = next((v for v in local_values() if type(v) is generations.config_class()), None)
+            self._config_fates.setdefault(id(config), (config, []))[1].append(event.fate)
+        elif work is not None:
             work.take(event.fate)
 
     def _at_work(self, session: Session) -> Compile | Launch | None:
