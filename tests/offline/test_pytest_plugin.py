@@ -125,14 +125,66 @@ def test_leaks(run: Any, leaks: str, counts: str) -> None:
     assert ("misplaced compile options" in done.stdout) == (leaks == "error")
 
 
-def test_results_that_nothing_computed_are_not_compared(run: Any) -> None:
-    done = run(
-        "def test_compares():\n    add[(1,)](*POINTERS, 9, XBLOCK=8)\n    assert 1 == 2\n"
-        "def test_asserts_before():\n    assert 1 == 2\n"
-        "def test_breaks():\n    add[(1,)](*POINTERS, 9, XBLOCK=8)\n    raise ValueError\n",
-        *("--ascend-offline", "-rs"),
-    )
-    assert "2 failed, 1 skipped" in done.stdout, done.stdout
+COMPARES = """
+import numpy
+
+def launch():
+    x, y = numpy.ones(8, "float32"), numpy.zeros(8, "float32")
+    add[(1,)](x, x, y, 8, XBLOCK=8)
+    return x, y
+
+def check(ok):
+    assert ok
+
+def test_skips_output():
+    x, y = launch()
+    assert (y == x + x).all()
+
+def test_skips_what_was_made_of_it():
+    x, y = launch()
+    worst = abs(y - 2 * x).max()
+    for _ in range(1):
+        assert worst == 0
+
+def test_skips_a_helper():
+    x, y = launch()
+    check(y[0] == 2)
+
+def test_skips_a_library():
+    numpy.testing.assert_allclose(launch()[1], 2.0)
+
+def test_fails_before_a_launch():
+    assert 1 == 2
+
+def test_fails_numbers():
+    x, y = launch()
+    assert sorted([2, 1]) == [2, 1]
+
+def test_fails_a_shape():
+    x, y = launch()
+    assert y.shape == (9,)
+
+def test_fails_a_helper():
+    x, y = launch()
+    check(len("a") == 2)
+
+def test_fails_records(ascend_offline):
+    x, y = launch()
+    records = ascend_offline.records
+    assert records[0].kernel == "sub"
+
+def test_fails_another_error():
+    launch()
+    raise ValueError
+"""
+
+
+def test_only_assertions_on_results_that_nothing_computed_are_skipped(run: Any) -> None:
+    done = run(COMPARES, "--ascend-offline", "-rA")
+    told = [line for line in done.stdout.splitlines() if line.startswith(("FAILED test", "SKIPPED"))]
+    assert sum(line.startswith("SKIPPED") for line in told) == 4, done.stdout
+    assert all("test_fails" in line for line in told if line.startswith("FAILED"))
+    assert "6 failed, 4 skipped" in done.stdout, done.stdout
     assert "1 compiles, no launch executed: there are no results to compare" in done.stdout
 
 

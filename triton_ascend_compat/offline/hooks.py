@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import subprocess
+import sys
 import time
 from typing import Any, Callable
 
@@ -154,6 +155,8 @@ class Hooks:
                 return original(fn, *args, **kwargs)
             launch = Launch(session, fn, args, kwargs)
             launch.keys += self._config_fates.get(id(launch.config), (None, []))[1]
+            if not kwargs.get("warmup"):
+                session.arguments.add(launch.arguments.values(), sys._getframe(1))
             try:
                 return original(fn, *args, **kwargs)
             except Exception as error:

@@ -18,6 +18,7 @@ from triton_ascend_compat.offline.chips import DEFAULT_CHIP, check_chip
 from triton_ascend_compat.offline.compiling import Compile, Launch, local_values
 from triton_ascend_compat.offline.execute import Executor
 from triton_ascend_compat.offline.records import CompileRecord
+from triton_ascend_compat.offline.results import Launched
 
 #: Numbers that no real device has: the JIT keeps kernels in memory by device, and those of one session must
 #: be found neither by a device nor by another session.
@@ -37,6 +38,7 @@ class Session:
         keep_ir: whether records hold the text of each stage.
         launches: how many launches were asked for.
         raised: the runs of tuners (`CompileRecord.tuning`) that ended in an exception.
+        arguments: what launches were given, by which an assertion on results is recognised.
         outer: the session inside which this one was opened; its `on_record` hears of these compiles too.
         nested: the sessions that were opened inside, by a script or a test itself.
         executor: what computes launches, and counts what became of them; None where none is executed.
@@ -67,6 +69,7 @@ class Session:
         self.defaults: Mapping[str, Any] = {}
         self.tuners: dict[int, dict[str, Any]] = {}
         self.raised: set[str] = set()
+        self.arguments = Launched()
         self.outer: Session | None = None
         self.nested: list[Session] = []
         self._on_record = on_record

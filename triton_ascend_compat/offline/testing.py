@@ -125,7 +125,7 @@ class Run:
         if report.passed and swallowed:
             report.outcome = "failed"
             report.longrepr = "a tuner went on without:\n" + "\n".join(dict.fromkeys(swallowed))
-        elif report.failed and session.launches and _compares_results(call, session.records):
+        elif report.failed and session.launches and _compares_results(call, session):
             file, line, _ = item.location
             reason: str | None = "no launch executed: there are no results to compare"
             if session.executor is not None:
@@ -211,13 +211,13 @@ def _usage_errors() -> Iterator[None]:
         raise pytest.UsageError(f"Ascend offline mode: {error}") from error
 
 
-def _compares_results(call: pytest.CallInfo[None], records: list[CompileRecord]) -> bool:
-    """Whether a test ended in an assertion although every kernel of it compiled."""
-    return (
-        call.excinfo is not None
-        and issubclass(call.excinfo.type, (AssertionError, NotExecutedWarning))
-        and bool(records)
-        and all(record.ok for record in records)
+def _compares_results(call: pytest.CallInfo[None], session: Session) -> bool:
+    """Whether a test whose kernels all compiled ended in an assertion on results of a launch."""
+    if call.excinfo is None or not session.records or not all(record.ok for record in session.records):
+        return False
+    error = call.excinfo.value
+    return isinstance(error, NotExecutedWarning) or (
+        isinstance(error, AssertionError) and session.arguments.compared_by(error)
     )
 
 

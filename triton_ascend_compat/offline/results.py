@@ -1,0 +1,150 @@
+"""Whether an assertion is about what a launch should have computed.
+
+It is if the statement that failed uses an array that was passed to a launch, something that the function
+made of one, or what a function returned that launched. Attributes that no kernel changes do not count.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import sysconfig
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from types import CodeType, FrameType, FunctionType, ModuleType, TracebackType
+from typing import Any
+
+#: What is known of an array without reading it.
+_NOT_READ = {
+    "shape",
+    "dtype",
+    "device",
+    "size",
+    "ndim",
+    "numel",
+    "stride",
+    "dim",
+    "is_contiguous",
+    "data_ptr",
+}
+
+_LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+
+
+class Launched:
+    """The arrays that launches were given, and the functions that launched."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[int, weakref.ref[Any]] = {}
+        self._codes: set[CodeType] = set()
+
+    def add(self, arguments: Iterable[Any], frame: FrameType | None) -> None:
+        """Take note of a launch with these arguments by the function of `frame` and its callers."""
+        for argument in arguments:
+            if _span(argument) is not None:
+                self._arrays[id(argument)] = weakref.ref(argument)
+        while frame is not None and frame.f_code not in self._codes:
+            self._codes.add(frame.f_code)
+            frame = frame.f_back
+
+    def compared_by(self, error: BaseException) -> bool:
+        """Whether `error` comes from a statement that is about what launches should have computed."""
+        for frame, line in reversed(list(_own_frames(error.__traceback__))):
+            function = _function(frame)
+            names = _names_behind(function, line)
+            if any(self._is_result(name, frame) for name in names):
+                return True
+            if names.isdisjoint(frame.f_code.co_varnames[: frame.f_code.co_argcount]):
+                return False
+        return False
+
+    def _is_result(self, name: str, frame: FrameType) -> bool:
+        value = frame.f_locals.get(name, frame.f_globals.get(name))
+        if isinstance(value, FunctionType):
+            return value.__code__ in self._codes
+        return any(self._is_launched(part) for part in _parts(value))
+
+    def _is_launched(self, value: Any) -> bool:
+        span = _span(value)
+        others = [_span(array()) for array in self._arrays.values()]
+        return span is not None and any(
+            other is not None and other[0] < span[1] and span[0] < other[1] for other in others
+        )
+
+
+def _span(value: Any) -> tuple[int, int] | None:
+    """First and last address of an array's memory; None for what is no array."""
+    try:
+        if hasattr(value, "untyped_storage"):
+            storage = value.untyped_storage()
+            start, size = storage.data_ptr(), storage.nbytes()
+        else:
+            start, size = value.__array_interface__["data"][0], value.nbytes
+    except Exception:  # whatever objects a test has: they are no arrays
+        return None
+    return (start, start + size) if start else (id(value), id(value) + 1)
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    yield value
+    if isinstance(value, (list, tuple)):
+        yield from value
+    elif isinstance(value, Mapping):
+        yield from value.values()
+    elif hasattr(value, "__dict__") and not isinstance(value, (type, ModuleType)):
+        yield from vars(value).values()
+
+
+def _own_frames(traceback: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
+    """The functions of an error's traceback that are no library's, and the lines where they were."""
+    while traceback is not None:
+        frame = traceback.tb_frame
+        if not frame.f_code.co_filename.startswith(_LIBRARIES):
+            yield frame, traceback.tb_lineno
+        traceback = traceback.tb_next
+
+
+def _function(frame: FrameType) -> ast.AST:
+    module = ast.parse("".join(linecache.getlines(frame.f_code.co_filename)))
+    for node in ast.walk(module):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            if first == frame.f_code.co_firstlineno and node.name == frame.f_code.co_name:
+                return node
+    return module
+
+
+def _names_behind(function: ast.AST, line: int) -> set[str]:
+    """The names that the statement at `line` of a function uses, and those that these were made of."""
+    names: set[str] = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno):
+            test = getattr(node, "test", node if not hasattr(node, "body") else None)
+            names |= _names_in([test, getattr(node, "msg", None)] if isinstance(node, ast.Assert) else [test])
+    made = [
+        (_targets(node), _names_in([node.iter if isinstance(node, ast.For) else node.value]))
+        for node in ast.walk(function)
+        if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr, ast.For))
+    ]
+    while True:
+        more = set().union(*(sources for targets, sources in made if targets & names)) - names
+        if not more:
+            return names
+        names |= more
+
+
+def _targets(node: Any) -> set[str]:
+    targets = getattr(node, "targets", [getattr(node, "target", None)])
+    stored = [name for target in targets if target is not None for name in ast.walk(target)]
+    return {name.id for name in stored if isinstance(name, ast.Name)}
+
+
+def _names_in(nodes: Iterable[ast.AST | None]) -> set[str]:
+    """The names that are read, but for what is known of an array without reading it."""
+    names = set()
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+        elif node is not None and not (isinstance(node, ast.Attribute) and node.attr in _NOT_READ):
+            names |= _names_in(ast.iter_child_nodes(node))
+    return names
