@@ -130,8 +130,23 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     """A test that leaks may have to fail; one that compares results that nothing computed did not."""
     outcome = yield
     run = item.config.stash.get(_RUN, None)
-    if run is not None:
-        run.judge(item, call, outcome.get_result())
+    if run is None:
+        return
+    report = outcome.get_result()
+    run.judge(item, call, report)
+    told = run.take(item) if report.when == "teardown" else None
+    if told is not None and hasattr(item.config, "workerinput"):
+        setattr(report, MARKER, told)  # goes with the report, for this process may die in the next test
+    elif told is not None:
+        run.add(told)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_from_serializable(config: pytest.Config, data: dict[str, Any]) -> None:
+    """Take what an xdist worker saw in a test."""
+    told = data.pop(MARKER, None)
+    if told is not None:
+        _the_run(config).add(told)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

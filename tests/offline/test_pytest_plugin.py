@@ -103,6 +103,19 @@ def test_several_chips_and_xdist(run: Any) -> None:
     assert "Ascend910_9589: 1 compiles" in done.stdout
 
 
+def test_a_worker_that_dies_takes_nothing_with_it(run: Any) -> None:
+    tests = (
+        "import os\n"
+        "def test_one():\n    add[(1,)](*POINTERS, 9, XBLOCK=8, auto_blockify_size=2)\n"
+        "def test_two():\n    os._exit(3)\n"
+        "def test_three():\n    add[(1,)](*POINTERS, 9, XBLOCK=16)\n"
+    )
+    done = run(tests, *("--ascend-offline", "-pxdist", "-n1", "-W", "ignore"))
+    assert "1 failed, 2 passed" in done.stdout, done.stdout
+    assert "Ascend910B2: 2 compiles of 1 kernels" in done.stdout
+    assert "auto_blockify_size=2" in done.stdout
+
+
 LEAKY = """
 def test_leaks(ascend_offline):
     leaky = source(multibuffer=False, auto_blockify_size=2)

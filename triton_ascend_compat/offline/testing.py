@@ -81,6 +81,7 @@ class Run:
         self._sessions: dict[str, Session] = {}
         self._told: list[dict[str, Any]] = []
         self._launches = 0
+        self._between = 0
         self._execute = execute
         self._tally = Tally()
 
@@ -101,10 +102,6 @@ class Run:
             del self._sessions[item.nodeid]
             if self._outer is not None:
                 self._outer.nested.clear()
-            self._told += [record.as_dict() for record in session.with_fits()]
-            self._launches += session.launches
-            if session.executor is not None:
-                self._tally.add(session.executor.tally.as_dict())
             if self._file is not None:
                 self._file.end(session)
 
@@ -136,11 +133,27 @@ class Run:
             report.outcome = "skipped"
             report.longrepr = (str(item.path or file), (line or 0) + 1, f"Skipped: {reason}")
 
+    def take(self, item: pytest.Item) -> dict[str, Any] | None:
+        """What was seen in a test that ends, and outside of tests since the last one; None where the test did
+        not opt in."""
+        session = self._sessions.get(item.nodeid)
+        if session is None:
+            return None
+        tally = session.executor.tally if session.executor is not None else Tally()
+        records = [*self._between_tests(), *session.with_fits()]
+        told = [record.as_dict() for record in records]
+        return {"records": told, "launches": session.launches, "tally": tally.as_dict()}
+
+    def _between_tests(self) -> list[CompileRecord]:
+        """What was compiled outside of tests and has not been told yet."""
+        records = self._outer.records[self._between :] if self._outer is not None else []
+        self._between += len(records)
+        return records
+
     def as_dict(self) -> dict[str, Any]:
         """What this process saw, for the one that prints the summary."""
-        at_import = self._outer.records if self._outer is not None else []
-        records = [*(record.as_dict() for record in at_import), *self._told]
-        return {"records": records, "launches": self._launches, "tally": self._tally.as_dict()}
+        self._told += [record.as_dict() for record in self._between_tests()]
+        return {"records": self._told, "launches": self._launches, "tally": self._tally.as_dict()}
 
     def add(self, told: dict[str, Any]) -> None:
         """Take what another process saw."""
