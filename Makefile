@@ -22,7 +22,7 @@ test: $(INSTALLED) lint ## Lint, types and tests; no NPU, no CANN and no torch n
 lint: $(INSTALLED) ## Lint, format and types only
 	@echo "lint" && $(PY) -m ruff check --quiet . && $(PY) -m ruff format --check --quiet .
 	@echo "types" && $(PY) -m mypy --no-error-summary && \
-		$(PY) -m mypy --no-error-summary --strict startup/_triton_ascend_compat_start.py benchmarks/*.py
+		$(PY) -m mypy --no-error-summary --strict benchmarks/*.py
 
 bench: $(INSTALLED) ## Measure what the shim costs; BENCH_ARGS=--readme puts the table into the READMEs
 	@$(QUIETLY) $(PY) benchmarks/run.py $(BENCH_ARGS)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from triton_ascend_compat import _import_hook
+from triton_ascend_compat.startup import import_hook
 
 NAME = "hooked_by_the_test"
 
@@ -26,7 +26,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(str(tmp_path))
     finders = list(sys.meta_path)
     yield tmp_path
-    _import_hook.disarm(NAME)
+    import_hook.disarm(NAME)
     for name in [name for name in sys.modules if name.startswith(NAME)]:
         del sys.modules[name]
     assert sys.meta_path == finders
@@ -37,44 +37,86 @@ def write(folder: Path, text: str = "") -> None:
     importlib.invalidate_caches()
 
 
-def test_fires_once_after_the_module_has_been_executed(folder: Path) -> None:
+def test_fires_after_the_module_has_been_executed_each_time_that_it_is(folder: Path) -> None:
     write(folder, "late = 'set at the end'")
     seen: list[str] = []
-    hook = _import_hook.arm(NAME, lambda: seen.append(sys.modules[NAME].late))
-    assert (seen, sys.meta_path[0]) == ([], hook)
+    hook = import_hook.arm(NAME, lambda: seen.append(sys.modules[NAME].late))
+    assert (seen, sys.meta_path[0], hook.fired) == ([], import_hook._finder, False)
     module = importlib.import_module(NAME)
-    assert seen == ["set at the end"]
-    assert hook not in sys.meta_path
-    importlib.reload(module)
+    assert (seen, hook.fired) == (["set at the end"], True)
     assert importlib.import_module(NAME) is module
     assert len(seen) == 1
+    importlib.reload(module)
+    assert (len(seen), hook.fired) == (2, True)
+    del sys.modules[NAME]
+    assert not hook.fired
+    assert importlib.import_module(NAME) is not module
+    assert (len(seen), hook.fired) == (3, True)
+
+
+def test_a_reload_that_imports_others_fires_at_its_end(folder: Path) -> None:
+    for name in ("too", "again"):
+        (folder / f"{NAME}_{name}.py").write_text("", "utf-8")
+    write(folder, f"late = False\nimport {NAME}_too, {NAME}_again\nlate = True")
+    seen: list[bool] = []
+    import_hook.arm(NAME, lambda: seen.append(sys.modules[NAME].late))
+    module = importlib.import_module(NAME)
+    del sys.modules[f"{NAME}_too"], sys.modules[f"{NAME}_again"]
+    importlib.reload(module)
+    assert seen == [True, True]
 
 
 def test_fires_at_once_where_the_module_is_there(folder: Path) -> None:
     write(folder)
     importlib.import_module(NAME)
     seen: list[int] = []
-    hook = _import_hook.arm(NAME, lambda: seen.append(1))
-    assert (seen, hook in sys.meta_path) == ([1], False)
+    hook = import_hook.arm(NAME, lambda: seen.append(1))
+    assert (seen, hook.fired) == ([1], True)
 
 
 def test_arming_twice_is_once(folder: Path) -> None:
     write(folder)
     seen: list[int] = []
-    first = _import_hook.arm(NAME, lambda: seen.append(1))
-    assert _import_hook.arm(NAME, lambda: seen.append(2)) is first
-    assert sys.meta_path.count(first) == 1
+
+    def callback() -> None:
+        seen.append(1)
+
+    first = import_hook.arm(NAME, callback)
+    assert import_hook.arm(NAME, callback) is first
+    assert sys.meta_path.count(import_hook._finder) == 1
     importlib.import_module(NAME)
-    _import_hook.arm(NAME, lambda: seen.append(3))
+    assert import_hook.arm(NAME, callback) is first
+    assert seen == [1]
+
+
+@pytest.mark.parametrize("gone", [None, 0, 1, 2])
+def test_several_callbacks_for_one_module_run_in_their_order(folder: Path, gone: int | None) -> None:
+    write(folder)
+    seen: list[int] = []
+    callbacks = [lambda number=number: seen.append(number) for number in range(3)]  # type: ignore[misc]
+    for callback in callbacks:
+        import_hook.arm(NAME, callback)
+    if gone is not None:
+        import_hook.disarm(NAME, callbacks[gone])
+    importlib.import_module(NAME)
+    assert seen == [number for number in range(3) if number != gone]
+
+
+def test_a_callback_that_raises_keeps_no_other_from_its_turn(folder: Path) -> None:
+    write(folder)
+    seen: list[int] = []
+    import_hook.arm(NAME, lambda: 1 / 0)
+    import_hook.arm(NAME, lambda: seen.append(1))
+    importlib.import_module(NAME)
     assert seen == [1]
 
 
 def test_disarmed_it_never_fires(folder: Path) -> None:
     write(folder)
     seen: list[int] = []
-    _import_hook.arm(NAME, lambda: seen.append(1))
-    _import_hook.disarm(NAME)
-    _import_hook.disarm(NAME)
+    import_hook.arm(NAME, lambda: seen.append(1))
+    import_hook.disarm(NAME)
+    import_hook.disarm(NAME)
     importlib.import_module(NAME)
     assert seen == []
 
@@ -82,11 +124,14 @@ def test_disarmed_it_never_fires(folder: Path) -> None:
 def test_a_search_without_an_import_changes_nothing(folder: Path) -> None:
     write(folder)
     plain = importlib.util.find_spec(NAME)
+    assert plain is not None
     seen: list[int] = []
-    hook = _import_hook.arm(NAME, lambda: seen.append(1))
+    import_hook.arm(NAME, lambda: seen.append(1))
     for _ in range(2):
-        assert importlib.util.find_spec(NAME) == plain
-    assert (seen, NAME in sys.modules, hook in sys.meta_path) == ([], False, True)
+        found = importlib.util.find_spec(NAME)
+        assert found is not None
+        assert (found.name, found.origin) == (plain.name, plain.origin)
+    assert (seen, NAME in sys.modules) == ([], False)
     importlib.import_module(NAME)
     assert seen == [1]
 
@@ -95,7 +140,7 @@ def test_the_loader_looks_as_without_the_hook(folder: Path) -> None:
     write(folder)
     plain = importlib.util.find_spec(NAME)
     assert plain is not None
-    _import_hook.arm(NAME, lambda: None)
+    import_hook.arm(NAME, lambda: None)
     module = importlib.import_module(NAME)
     assert module.__spec__ is not None
     loader = module.__spec__.loader
@@ -111,7 +156,7 @@ def test_a_loader_shared_with_other_modules(folder: Path) -> None:
     other = _Own(loader)
     sys.meta_path.insert(0, other)
     seen: list[int] = []
-    _import_hook.arm(NAME, lambda: seen.append(1))
+    import_hook.arm(NAME, lambda: seen.append(1))
     for _ in range(3):
         importlib.util.find_spec(NAME)
     importlib.import_module(f"{NAME}_too")
@@ -125,23 +170,23 @@ def test_a_loader_shared_with_other_modules(folder: Path) -> None:
 def test_a_failed_import_leaves_it_armed(folder: Path) -> None:
     write(folder, "raise OSError('not yet')")
     seen: list[int] = []
-    hook = _import_hook.arm(NAME, lambda: seen.append(1))
+    hook = import_hook.arm(NAME, lambda: seen.append(1))
     for _ in range(2):
         with pytest.raises(OSError, match="not yet"):
             importlib.import_module(NAME)
-    assert (seen, hook in sys.meta_path) == ([], True)
+    assert (seen, hook.fired) == ([], False)
     write(folder, "ready = True  # and longer than the text before, so that its bytecode is not taken")
     importlib.import_module(NAME)
     assert seen == [1]
 
 
 def test_an_absent_module_is_absent(folder: Path) -> None:
-    _import_hook.arm(NAME, lambda: None)
+    hook = import_hook.arm(NAME, lambda: None)
     with pytest.raises(ModuleNotFoundError, match=NAME):
         importlib.import_module(NAME)
     write(folder)
     importlib.import_module(NAME)
-    assert _import_hook.hooks[NAME].fired
+    assert hook.fired
 
 
 def test_what_the_callback_raises_is_logged_and_kept(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -150,13 +195,17 @@ def test_what_the_callback_raises_is_logged_and_kept(folder: Path, caplog: pytes
     def fail() -> None:
         raise RuntimeError("callback is broken")
 
-    hook = _import_hook.arm(NAME, fail)
+    hook = import_hook.arm(NAME, fail)
     with caplog.at_level(logging.DEBUG, "triton_ascend_compat"):
         importlib.import_module(NAME)
     assert isinstance(hook.error, RuntimeError)
     warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert [record.getMessage() for record in warnings] == ["not active: RuntimeError: callback is broken"]
-    assert hook not in sys.meta_path
+    assert hook.fired
+    write(folder, "# longer than the text before, so that its bytecode is not taken")
+    hook.callback = lambda: None
+    importlib.reload(sys.modules[NAME])
+    assert hook.error is None
 
 
 def test_the_callback_may_import_the_module_and_others(folder: Path) -> None:
@@ -167,7 +216,7 @@ def test_the_callback_may_import_the_module_and_others(folder: Path) -> None:
     def callback() -> None:
         seen.extend(importlib.import_module(name).__name__ for name in (NAME, f"{NAME}_too"))
 
-    _import_hook.arm(NAME, callback)
+    import_hook.arm(NAME, callback)
     importlib.import_module(NAME)
     assert seen == [NAME, f"{NAME}_too"]
 
@@ -197,7 +246,7 @@ def test_other_hooks_on_the_same_module(folder: Path, monkeypatch: pytest.Monkey
     other = _Answering()
     if not first:
         sys.meta_path.insert(0, other)
-    _import_hook.arm(NAME, lambda: seen.append(1))
+    import_hook.arm(NAME, lambda: seen.append(1))
     if first:
         sys.meta_path.insert(0, other)
     importlib.import_module(NAME)
@@ -217,13 +266,16 @@ class _Shared(importlib.abc.Loader):
         exec((self.folder / f"{module.__name__}.py").read_text("utf-8"), vars(module))
 
 
-class _Refusing(_Shared):
-    """A stand-in for a loader that lets nobody set its attributes."""
+class _Old:
+    """A stand-in for a loader of the kind that Python had before 3.4."""
 
-    def __setattr__(self, name: str, value: object) -> None:
-        if name == "exec_module":
-            raise AttributeError("read only")
-        super().__setattr__(name, value)
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def load_module(self, name: str) -> ModuleType:
+        module = sys.modules[name] = ModuleType(name)
+        exec((self.folder / f"{name}.py").read_text("utf-8"), vars(module))
+        return module
 
 
 class _Own(importlib.abc.MetaPathFinder):
@@ -238,17 +290,18 @@ class _Own(importlib.abc.MetaPathFinder):
         return importlib.util.spec_from_loader(fullname, self.loader) if fullname.startswith(NAME) else None
 
 
-@pytest.mark.parametrize("reach", ["a finder in front", "a loader that cannot be changed"])
+@pytest.mark.filterwarnings("ignore:.*load_module:ImportWarning")
+@pytest.mark.parametrize("reach", ["a finder in front", "an old loader"])
 def test_a_module_that_came_in_unseen_is_caught_at_the_next_import(folder: Path, reach: str) -> None:
     write(folder)
     (folder / f"{NAME}_next.py").write_text("", "utf-8")
     seen: list[int] = []
     in_front = reach == "a finder in front"
-    other = _Own(_Shared(folder) if in_front else _Refusing(folder))
+    other = _Own(_Shared(folder) if in_front else _Old(folder))  # type: ignore[arg-type]
     sys.meta_path.insert(0, other)
-    hook = _import_hook.arm(NAME, lambda: seen.append(1))
+    hook = import_hook.arm(NAME, lambda: seen.append(1))
     if in_front:
-        sys.meta_path[:2] = [other, hook]
+        sys.meta_path[:2] = [other, import_hook._finder]
     importlib.import_module(NAME)
     assert (seen, hook.fired) == ([], False)
     sys.meta_path.remove(other)
@@ -260,7 +313,7 @@ def test_threads_that_import_at_the_same_time(folder: Path) -> None:
     write(folder, "import time; time.sleep(0.05); done = True")
     seen: list[bool] = []
     failures: list[BaseException] = []
-    _import_hook.arm(NAME, lambda: seen.append(sys.modules[NAME].done))
+    import_hook.arm(NAME, lambda: seen.append(sys.modules[NAME].done))
     others = [f"{NAME}_{number}" for number in range(20)]
     for name in others:
         (folder / f"{name}.py").write_text("", "utf-8")
@@ -286,9 +339,32 @@ def test_threads_that_import_at_the_same_time(folder: Path) -> None:
 
 def test_leaving_does_not_disturb_a_walk_over_the_finders(folder: Path) -> None:
     """Another thread may be in the middle of `for finder in sys.meta_path`."""
-    hook = _import_hook.arm(NAME, lambda: None)
+    import_hook.arm(NAME, lambda: None)
     behind = sys.meta_path[1:]
     walk = iter(sys.meta_path)
-    assert next(walk) is hook
-    _import_hook.disarm(NAME)
+    assert next(walk) is import_hook._finder
+    import_hook.disarm(NAME)
     assert list(walk) == behind
+
+
+def test_armed_in_the_middle_of_the_import_it_fires_after_it(folder: Path) -> None:
+    """Another thread has begun the import, unseen; while that goes on, this thread imports something else."""
+    write(folder, f"import sys, threading\nsys.{NAME}_reached.set()\nsys.{NAME}_go.wait(20)\ndone = True")
+    for name in ("next", "last"):
+        (folder / f"{NAME}_{name}.py").write_text("", "utf-8")
+    reached, go = threading.Event(), threading.Event()
+    vars(sys).update({f"{NAME}_reached": reached, f"{NAME}_go": go})
+    thread = threading.Thread(target=importlib.import_module, args=(NAME,))
+    thread.start()
+    assert reached.wait(20)
+    seen: list[bool] = []
+    hook = import_hook.arm(NAME, lambda: seen.append(sys.modules[NAME].done))
+    assert import_hook.is_importing(NAME)
+    importlib.import_module(f"{NAME}_next")
+    assert (seen, hook.fired) == ([], False)
+    go.set()
+    thread.join()
+    importlib.import_module(f"{NAME}_last")
+    assert (seen, hook.fired, import_hook.is_importing(NAME)) == ([True], True, False)
+    for name in ("reached", "go"):
+        delattr(sys, f"{NAME}_{name}")

@@ -68,9 +68,9 @@ def disable() -> Status:
     A wrapper that somebody else put on top of ours is left alone: ours goes inert below it, and the
     returned status says so.
     """
-    from triton_ascend_compat import _startup, installer
+    from triton_ascend_compat import installer, startup
 
-    _startup.disarm()
+    startup.disarm()
     installer.uninstall()
     return status()
 

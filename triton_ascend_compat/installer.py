@@ -7,10 +7,11 @@ import threading
 from collections.abc import Collection
 from typing import Any, Callable
 
-from triton_ascend_compat import _import_hook, generations, settings
+from triton_ascend_compat import generations, settings
 from triton_ascend_compat.errors import CompatError
 from triton_ascend_compat.fixes import FIXES, NAMES
 from triton_ascend_compat.shim import CONSTANTS, Fix, Hook, Shim
+from triton_ascend_compat.startup import import_hook
 
 _lock = threading.RLock()
 
@@ -156,7 +157,7 @@ def _wrap_all(shim: Shim, fixes: list[Fix]) -> None:
 def _wrap_late(shim: Shim, fix: Fix) -> None:
     """Wrap what `fix` wraps in the module that it awaits, now or as soon as Triton imports it."""
     if fix.awaits and fix.awaits not in sys.modules:
-        _import_hook.arm(fix.awaits, lambda: _wrap_late(shim, fix))
+        import_hook.arm(fix.awaits, lambda: _wrap_late(shim, fix))
         return
     for owner, name, make_wrapper in fix.late_wrappings(shim):
         _wrap(owner, name, make_wrapper)
@@ -165,7 +166,7 @@ def _wrap_late(shim: Shim, fix: Fix) -> None:
 def _disarm() -> None:
     for fix in FIXES:
         if fix.awaits:
-            _import_hook.disarm(fix.awaits)
+            import_hook.disarm(fix.awaits)
 
 
 def _wrap(owner: Any, name: str, make_wrapper: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import logging
 
@@ -17,16 +17,18 @@ SUMMARY_VARIABLE = "TRITON_ASCEND_COMPAT_SUMMARY"
 LOGGER_NAME = "triton_ascend_compat"
 
 _LEVELS = ("debug", "info", "warning", "error")
+_YES = ("1", "true", "yes", "on")
+_NO = ("0", "false", "no", "off", "")
 
 
 def strict_from_environment() -> bool:
     """Whether TRITON_ASCEND_COMPAT_STRICT asks that an option absent here be an error."""
-    return _is_set(STRICT_VARIABLE)
+    return _is_yes(STRICT_VARIABLE)
 
 
 def summary_from_environment() -> bool:
     """Whether TRITON_ASCEND_COMPAT_SUMMARY asks for a summary on stderr when the process ends."""
-    return _is_set(SUMMARY_VARIABLE)
+    return _is_yes(SUMMARY_VARIABLE)
 
 
 def disabled_from_environment() -> list[str]:
@@ -40,8 +42,18 @@ def foreign_file() -> str:
     return os.environ.get(FOREIGN_VARIABLE, "").strip()
 
 
-def _is_set(variable: str) -> bool:
-    return os.environ.get(variable, "").strip().lower() in ("1", "true", "yes", "on")
+def _is_yes(variable: str) -> bool:
+    value = os.environ.get(variable, "")
+    answer = value.strip().lower()
+    if answer not in _YES + _NO:
+        _tell_of(variable, value)
+    return answer in _YES
+
+
+@functools.cache
+def _tell_of(variable: str, value: str) -> None:
+    yes, no = ", ".join(_YES), ", ".join(filter(None, _NO))
+    logger().warning("%s=%s is neither yes (%s) nor no (%s): taken as no", variable, value, yes, no)
 
 
 @functools.cache
@@ -54,8 +66,9 @@ def logger() -> logging.Logger:
 
     log = logging.getLogger(LOGGER_NAME)
     level = os.environ.get(LOG_VARIABLE, "").strip().lower()
-    if level:
+    if level and all(handler.name != LOGGER_NAME for handler in log.handlers):
         handler = logging.StreamHandler()
+        handler.name = LOGGER_NAME
         handler.setFormatter(logging.Formatter("%(name)s: %(levelname)s: %(message)s"))
         log.addHandler(handler)
         log.propagate = False

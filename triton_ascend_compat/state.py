@@ -7,12 +7,13 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from triton_ascend_compat import _startup, generations, installer
-from triton_ascend_compat._startup_state import StartupState
+from triton_ascend_compat import generations, installer
 from triton_ascend_compat.errors import CompatError
 from triton_ascend_compat.fixes import DELIVERED_BY_TRITON, FIXES
 from triton_ascend_compat.options import installed_options
 from triton_ascend_compat.shim import CONSTANTS
+from triton_ascend_compat.startup import progress
+from triton_ascend_compat.startup.progress import StartupState
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def current() -> Status:
             backend = generations.npu_backend_class()
             installed = installed_options(backend) if backend is not None else None
             fixed = fixed or (shim is None and generations.delivers_leaked_options(generation))
-    startup = _startup.state()
+    startup = progress.read()
     return Status(
         active=shim is not None and CONSTANTS in shim.fixes,
         needed=not fixed,

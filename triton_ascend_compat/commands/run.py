@@ -18,8 +18,8 @@ from typing import Any, Callable, NoReturn
 
 import click
 
-import triton_ascend_compat
-from triton_ascend_compat import _startup, _startup_state
+from triton_ascend_compat import startup
+from triton_ascend_compat.startup import progress
 
 
 class _NotFound(click.ClickException):
@@ -61,15 +61,14 @@ def command(module: str | None, arguments: tuple[str, ...]) -> None:
 
 def switch_on() -> None:
     """Switch the shim on for this process and, through the environment, for its children."""
-    named = os.environ.get(_startup.VARIABLE, "")
-    if not _startup.is_named(named):
-        os.environ[_startup.VARIABLE] = f"{named},{_startup.PLUGIN}" if named.strip() else _startup.PLUGIN
-    if _startup_state.find_startup_file() is None:
-        package = Path(triton_ascend_compat.__path__[0]).resolve()
+    named = os.environ.get(startup.VARIABLE, "")
+    if not startup.is_named(named):
+        os.environ[startup.VARIABLE] = f"{named},{startup.PLUGIN}" if named.strip() else startup.PLUGIN
+    if progress.find_startup_file() is None:
         inherited = os.environ.get("PYTHONPATH")
-        entries = [str(package / "_children"), str(package.parent), *([inherited] if inherited else [])]
+        entries = [str(Path(startup.__path__[0]).resolve() / "children"), *([inherited] if inherited else [])]
         os.environ["PYTHONPATH"] = os.pathsep.join(entries)
-    _startup.start()
+    startup.start()
 
 
 def _script(script: str, arguments: list[str]) -> Callable[[], Any]:
