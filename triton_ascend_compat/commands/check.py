@@ -9,6 +9,7 @@ from typing import Callable
 
 import click
 
+from triton_ascend_compat.checking.jobs import BadTarget, Job, Outcome, parse_targets, run_jobs
 from triton_ascend_compat.offline import (
     DEFAULT_CHIP,
     HivmUnavailable,
@@ -18,7 +19,6 @@ from triton_ascend_compat.offline import (
     chips,
 )
 from triton_ascend_compat.offline import hivm as hivm_stage
-from triton_ascend_compat.offline.checking import BadTarget, Job, Outcome, parse_targets, run_jobs
 
 _KERNEL_FAILED, _TARGET_FAILED = 1, 3
 
@@ -115,7 +115,7 @@ def _run(wanted: list[Job], workers: int) -> list[Outcome]:
 
 
 def _write(report_format: str, outcomes: list[Outcome], output: str | None) -> None:
-    from triton_ascend_compat.offline import reports
+    from triton_ascend_compat.checking import reports
 
     make: Callable[[list[Outcome]], str] = reports.FORMATS[report_format]
     report = make(outcomes)

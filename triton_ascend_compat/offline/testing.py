@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 import triton_ascend_compat
+from triton_ascend_compat.checking import reports
+from triton_ascend_compat.checking.child import RecordFile
 from triton_ascend_compat.offline import (
     DEFAULT_CHIP,
     CompileRecord,
@@ -18,9 +20,7 @@ from triton_ascend_compat.offline import (
     Session,
     UnknownChip,
     offline,
-    reports,
 )
-from triton_ascend_compat.offline.child import RecordFile
 from triton_ascend_compat.offline.chips import check_chip
 
 _CANNOT = (UnknownChip, NoAscendBackend, HivmUnavailable, triton_ascend_compat.CompatError)

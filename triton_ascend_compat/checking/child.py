@@ -1,6 +1,6 @@
 """The process in which `check` runs one target for one chip: it writes what happened as JSON lines.
 
-`python -m triton_ascend_compat.offline.child SETTINGS`, with SETTINGS the JSON that `Job.command` makes.
+`python -m triton_ascend_compat.checking.child SETTINGS`, with SETTINGS the JSON that `Job.command` makes.
 Lines are written as things happen, so that what a target did before it failed, or died, is not lost.
 """
 

@@ -98,7 +98,7 @@ class Job:
             "arguments": self.target.arguments,
             **{key: getattr(self, key) for key in ("chip", "hivm", "cache")},
         }
-        return [sys.executable, "-m", "triton_ascend_compat.offline.child", json.dumps(settings)]
+        return [sys.executable, "-m", "triton_ascend_compat.checking.child", json.dumps(settings)]
 
 
 @dataclass(frozen=True)

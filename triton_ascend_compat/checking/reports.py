@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from triton_ascend_compat.checking.jobs import Outcome
 from triton_ascend_compat.decision.plan import Outcome as KeyOutcome
-from triton_ascend_compat.offline.checking import Outcome
 from triton_ascend_compat.offline.records import CompileRecord
 
 NOT_EXECUTED = "Compiled only: nothing was executed or timed, and CANN's code generator did not run."

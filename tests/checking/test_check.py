@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.offline.stand_in_bishengir import install
+from triton_ascend_compat.checking import jobs
+from triton_ascend_compat.checking.jobs import BadTarget, Target, parse_targets
 from triton_ascend_compat.cli import main
-from triton_ascend_compat.offline import checking
-from triton_ascend_compat.offline.checking import BadTarget, Target, parse_targets
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -207,7 +207,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(arguments: list[str], told: str
 
 def test_hivm_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(checking, "run_jobs", None)
+        patch.setattr(jobs, "run_jobs", None)
         patch.setattr("importlib.util.find_spec", lambda name: None)
         patch.setenv("PATH", "/nonexistent")
         result = check("--hivm", script(""))

@@ -9,10 +9,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from triton_ascend_compat.checking import reports
+from triton_ascend_compat.checking.jobs import Job, Outcome, Target
 from triton_ascend_compat.decision.plan import Fate, Where
 from triton_ascend_compat.decision.plan import Outcome as KeyOutcome
-from triton_ascend_compat.offline import reports
-from triton_ascend_compat.offline.checking import Job, Outcome, Target
 from triton_ascend_compat.offline.records import CompileRecord, Overflow, StageTime
 
 
