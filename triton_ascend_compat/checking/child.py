@@ -161,10 +161,15 @@ def start() -> None:
     value = os.environ.get(VARIABLE)
     if value is None:
         return
+    import weakref
+
     from triton_ascend_compat.startup import import_hook
 
     process = _Process(value)
-    atexit.register(process.ends)  # the first to register is the last to be called
+    # The first to register is the last to be called: behind all that the target registers, and before
+    # weakref's, which takes away temporary folders that the offline mode needs until then.
+    weakref.finalize(process, bool).detach()
+    atexit.register(process.ends)
     import_hook.arm("triton", process.triton_imported)
     sys.addaudithook(process.program_starts)
 
