@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from triton_ascend_compat.offline.checking import Job, Outcome, Target, run_jobs
+from triton_ascend_compat.checking.jobs import Job, Outcome, Target, run_jobs
+from triton_ascend_compat.checking.reports import describe_config, describe_error
 from triton_ascend_compat.offline.records import CompileRecord
-from triton_ascend_compat.offline.reports import describe_config, describe_error
 
 ROOT = Path(__file__).resolve().parents[1]
 RUN_CASES = ROOT / "benchmarks" / "corpus" / "run_cases.py"

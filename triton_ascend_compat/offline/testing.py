@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 import triton_ascend_compat
+from triton_ascend_compat.checking import reports
+from triton_ascend_compat.checking.child import RecordFile
 from triton_ascend_compat.offline import (
     DEFAULT_CHIP,
     CompileRecord,
@@ -19,9 +21,7 @@ from triton_ascend_compat.offline import (
     UnknownChip,
     judging,
     offline,
-    reports,
 )
-from triton_ascend_compat.offline.child import RecordFile
 from triton_ascend_compat.offline.chips import check_chip
 from triton_ascend_compat.offline.execute import NotExecutedWarning, Tally
 from triton_ascend_compat.offline.stand_ins import for_torch_npu

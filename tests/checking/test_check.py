@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.offline.stand_in_bishengir import install
+from triton_ascend_compat.checking import jobs
+from triton_ascend_compat.checking.jobs import BadTarget, Target, parse_targets
 from triton_ascend_compat.cli import main
-from triton_ascend_compat.offline import checking
-from triton_ascend_compat.offline.checking import BadTarget, Target, parse_targets
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -66,6 +66,7 @@ def test_several_targets_for_several_chips() -> None:
     second = script("add.warmup(*POINTERS, 1000, XBLOCK=int(sys.argv[1]), grid=(1,))", "other.py")
     result = check(
         "--format=json",
+        "--allow-empty",
         "--chip=Ascend910B2,Ascend910_9382",
         "--jobs=2",
         first,
@@ -123,7 +124,7 @@ def test_why_a_target_failed(body: str, told: str) -> None:
 def test_a_module_that_does_not_exist() -> None:
     result = check("no_such_module")
     assert result.exit_code == 3
-    assert "no_such_module (Ascend910B2) failed: ImportError: No module named no_such_module" in result.stdout
+    assert "No module named no_such_module" in result.stdout
 
 
 def test_leaks_are_told_and_may_fail_the_check() -> None:
@@ -158,7 +159,7 @@ def test_a_pytest_command() -> None:
 def test_a_pytest_command_that_finds_no_tests() -> None:
     result = check("pytest -q -p no:cacheprovider")
     assert result.exit_code == 3
-    assert "pytest collected no tests" in result.stdout
+    assert "nothing was compiled" in result.stdout
 
 
 def test_overflows_with_what_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +178,9 @@ def test_overflows_with_what_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             "--hivm", "--format=github", script("add.warmup(*POINTERS, 9, XBLOCK=32768, grid=(1,))")
         )
     assert result.exit_code == 1, result.stderr
-    assert "needs 2097152 bits, 1572864 available; the largest that fits: XBLOCK=16384" in result.stdout
+    assert (
+        "needs 2097152 bits, 1572864 available; of what was tried, this fits: XBLOCK=16384" in result.stdout
+    )
 
 
 def test_a_report_goes_to_a_file() -> None:
@@ -194,20 +197,32 @@ def test_a_report_goes_to_a_file() -> None:
     [
         (["--chip=Ascend910B7", "x"], "unknown chip 'Ascend910B7'"),
         (["no_such.py"], "no such script: no_such.py"),
-        (["--", "--frobnicate"], "'--frobnicate' is neither a script, a module nor a pytest command"),
-        ([], "Missing argument 'TARGET...'"),
+        (["--frobnicate"], "No such option"),
+        (["-"], "'-' is neither a script, a module nor a pytest command"),
+        ([], "a TARGET is missing"),
+        (["--shard=5/4", "x"], "--shard 5/4"),
+        (["-m", "a-b"], "'a-b' is no name of a module"),
+        (["."], ". is a folder without a __main__.py"),
+        (["'x"], "cannot be split"),
+        (["--output=none/x", "x"], "cannot write none/x"),
+        (["--output=bench.py", "bench.py"], "would overwrite a target"),
+        (["--cache=bench.py/x", "x"], "--cache bench.py/x"),
+        (["--merge", "no_such.json"], "cannot read no_such.json"),
+        (["--merge", "bench.py"], "bench.py is no JSON report"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(arguments: list[str], told: str) -> None:
+    script("")
     result = check(*arguments)
     assert result.exit_code == 2
     assert told in result.stderr
-    assert "Traceback" not in result.stderr
+    assert len((result.stderr + result.stdout).splitlines()) == 1
+    assert Path("bench.py").read_text() == PREAMBLE
 
 
 def test_hivm_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(checking, "run_jobs", None)
+        patch.setattr(jobs, "run_jobs", None)
         patch.setattr("importlib.util.find_spec", lambda name: None)
         patch.setenv("PATH", "/nonexistent")
         result = check("--hivm", script(""))

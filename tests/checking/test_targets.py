@@ -1,0 +1,301 @@
+"""`check` judges a target as `python` would run it: its world, its children, its end, whose failure."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.checking.test_check import PREAMBLE, check, compiles, in_a_project, script
+from triton_ascend_compat.checking import child
+
+__all__ = ["in_a_project"]
+
+KERNELS = """
+import atexit, contextlib, json, os, subprocess, sys, threading, time
+import triton
+import triton.language as tl
+from triton_ascend_compat.offline import Pointer, offline
+
+@triton.jit
+def one(y, N: tl.constexpr):
+    tl.static_assert(N < 4, "too large")
+    tl.store(y, N)
+
+@triton.jit
+def two(y, N: tl.constexpr):
+    tl.store(y, N)
+
+Y = Pointer("fp32")
+
+def launch(n):
+    one[(1,)](Y, n)
+    return n
+
+"""
+
+
+def target(body: str, *options: str, name: str = "script.py") -> tuple[int, dict[str, Any]]:
+    """The exit code and what the JSON report tells of a script."""
+    Path(name).write_text(KERNELS + body)
+    result = check("--format=json", *options, name)
+    return result.exit_code, json.loads(result.stdout)["targets"][0]
+
+
+def kernels(told: dict[str, Any]) -> list[tuple[str, bool]]:
+    return [(each["kernel"], each["ok"]) for each in told["compiles"]]
+
+
+SEEN = """
+import json, os, sys
+ours = ("PYTHONPATH", "LC_CTYPE", "{variable}")
+seen = {{
+    "file": __file__, "argv": sys.argv, "path": sys.path, "spec": str(__spec__ and __spec__.origin),
+    "flags": repr(sys.flags),
+    "environment": {{k: v for k, v in os.environ.items() if k not in ours}},
+    "main": vars(sys.modules["__main__"]) is globals(), "json": json.__file__,
+}}
+open("seen.json", "w").write(json.dumps(seen))
+"""
+
+
+@pytest.mark.parametrize("words", [["sub/script.py"], ["-m", "sub.script"]])
+def test_the_world_of_a_target_is_that_of_python(words: list[str]) -> None:
+    Path("sub").mkdir()
+    Path("sub/script.py").write_text(SEEN.format(variable=child.VARIABLE))
+    if words[0] != "-m":
+        for name in ("json.py", "rich.py", "click.py", "triton_ascend_compat.py"):
+            Path(name).write_text("raise SystemExit('a module of the current folder')\n")
+    subprocess.run([sys.executable, *words, "--size", "4"], check=True)
+    expected = json.loads(Path("seen.json").read_text())
+    Path("seen.json").unlink()
+    result = check("--allow-empty", *words, "--", "--size", "4")
+    assert result.exit_code == 0, result.output
+    assert json.loads(Path("seen.json").read_text()) == expected
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "one[(1,)](Y, 8)\n",
+        "def f():\n    one[(1,)](\n        Y,\n        8,\n    )\nf()\n",
+        "for n in (8, 9):\n    one.warmup(Y, n, grid=(1,))\n",
+        "try:\n    one[(1,)](Y, 8)\nfinally:\n    pass\n",
+        "try:\n    pass\nexcept ValueError:\n    pass\nelse:\n    one[(1,)](Y, 8)\n",
+    ],
+)
+def test_a_script_goes_on_after_a_launch_that_nothing_depends_on(body: str) -> None:
+    code, told = target(body + "two[(1,)](Y, 8)\n")
+    assert code == 1
+    assert ("two", True) in kernels(told)
+    assert told["stopped_at"] is None
+    assert told["went_on"]
+
+
+@pytest.mark.parametrize(
+    ("body", "reached"),
+    [
+        ("x = one[(1,)](Y, 8)\n", False),
+        ("assert not one[(1,)](Y, 8)\n", False),
+        ("try:\n    launch(8)\nexcept Exception:\n    sys.exit(0)\n", False),
+        ("with contextlib.suppress(Exception):\n    launch(8)\n    two[(1,)](Y, 1)\n", True),
+    ],
+)
+def test_what_waits_for_the_exception_gets_it(body: str, reached: bool) -> None:
+    code, told = target(body + "two[(1,)](Y, 8)\n")
+    assert code == 1
+    assert kernels(told) == [("one", False), *([("two", True)] if reached else [])]
+    assert told["went_on"] == []
+    assert (told["stopped_at"] is not None) == ("try" not in body and "with" not in body)
+
+
+TEXT = "try:\n    launch(8)\nexcept Exception as error:\n    text, kind = str(error), type(error)\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        TEXT + "raise AssertionError(text)\n",
+        TEXT + "raise RuntimeError(text)\n",
+        "launch(8)\nraise ValueError\n",
+        "launch(8)\nsys.exit(1)\n",
+        "launch(1)\nos._exit(7)\n",
+    ],
+)
+def test_a_failure_of_the_script_is_not_taken_for_a_kernel_s(body: str) -> None:
+    code, told = target(body)
+    assert code == 3
+    assert told["failure"] is not None
+
+
+def test_an_error_made_of_a_kernel_s_is_the_kernel_s() -> None:
+    body = (
+        "try:\n    launch(8)\nexcept Exception as error:\n    raise RuntimeError('in my words') from error\n"
+    )
+    code, told = target(body)
+    assert (code, told["failure"]) == (1, None)
+    assert "script.py" in told["stopped_at"]
+
+
+WORKER = "import script\nscript.launch({})\n"
+IN_MAIN = "if __name__ == '__main__':\n    "
+
+
+@pytest.mark.parametrize("size", [1, 8])
+@pytest.mark.parametrize(
+    "start",
+    [
+        "subprocess.run([sys.executable, 'worker.py'])",
+        "__import__('multiprocessing').get_context('spawn').Process(target=launch, args=[{}]).start()",
+        "__import__('multiprocessing').get_context('fork').Process(target=launch, args=[{}]).start()",
+        "threading.Timer(0.2, launch, [{}]).start()",
+        "atexit.register(launch, {})",
+        "os.fork() or launch({})",
+    ],
+)
+def test_what_is_compiled_elsewhere_or_late_counts(start: str, size: int) -> None:
+    Path("worker.py").write_text(WORKER.format(size))
+    code, told = target(f"{IN_MAIN}two[(1,)](Y, 1)\n    {start.format(size)}\n    time.sleep(0)\n")
+    assert sorted(kernels(told)) == [("one", size == 1), ("two", True)]
+    assert code == (size != 1)
+    assert told["outside"] == []
+
+
+@pytest.mark.parametrize("words", ["'-I', 'worker.py'], env=None", "'worker.py'], env={}"])
+def test_a_child_that_cannot_be_recorded_is_told(words: str) -> None:
+    Path("worker.py").write_text("")
+    code, told = target(f"{IN_MAIN}two[(1,)](Y, 1)\n    subprocess.run([sys.executable, {words})\n")
+    assert code == 0
+    assert ["worker.py" in each for each in told["outside"]] == [True]
+    assert "a child process ran outside of the check" in check("script.py").stdout
+
+
+def test_a_script_s_own_offline_block_counts() -> None:
+    code, told = target(
+        "with offline('Ascend910B3') as s:\n    launch(1)\n    launch(8)\nassert len(s.records) == 2\n"
+    )
+    assert [(each["chip"], each["ok"]) for each in told["compiles"]] == [
+        ("Ascend910B3", True),
+        ("Ascend910B3", False),
+    ]
+    assert code == 1
+
+
+def test_nothing_compiled_is_no_success() -> None:
+    Path("good.py").write_text(KERNELS + "launch(1)\n")
+    Path("empty.py").write_text(KERNELS)
+    result = check("good.py", "empty.py")
+    assert result.exit_code == 3
+    assert "empty.py (Ascend910B2): nothing was compiled" in result.stdout
+    assert "good.py (Ascend910B2): nothing" not in result.stdout
+    assert check("--allow-empty", "empty.py").exit_code == 0
+
+
+@pytest.mark.parametrize("options", [["--jobs", "1"], ["--chip=Ascend910B2"]])
+def test_options_stand_anywhere(options: list[str]) -> None:
+    Path("mod.py").write_text(PREAMBLE + "add.warmup(*POINTERS, 9, XBLOCK=int(sys.argv[2]), grid=(1,))\n")
+    name = script("add.warmup(*POINTERS, 9, XBLOCK=int(sys.argv[2]), grid=(1,))")
+    result = check(name, *options, "-m", "mod", "--format=json", "--", "-m", "16")
+    assert [each["config"]["XBLOCK"] for each in compiles(result)] == [16, 16], result.stderr
+
+
+@pytest.mark.parametrize(
+    ("test", "code", "failure"),
+    [
+        ("launch(8)", 1, None),
+        ("launch(1)\n    raise ValueError('mine')", 3, "ValueError: mine"),
+        (
+            "try:\n        launch(8)\n    except Exception:\n        raise ValueError('mine') from None",
+            3,
+            "mine",
+        ),
+    ],
+)
+def test_a_test_s_own_failure_is_told_from_a_kernel_s(test: str, code: int, failure: str | None) -> None:
+    Path("test_it.py").write_text(f"{KERNELS}\ndef test_it():\n    {test}\n")
+    result = check("--format=json", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py")
+    assert result.exit_code == code, result.stderr
+    told = json.loads(result.stdout)["targets"][0]["failure"]
+    assert told is None if failure is None else failure in told
+
+
+ENDLESS = """
+launch(1)
+started = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+open("part", "w").write(f"{os.getpid()} {started.pid}")
+os.rename("part", "pids")
+time.sleep(60)
+"""
+
+
+def is_alive(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (None, 3)],
+    ids=["SIGINT", "SIGTERM", "timeout"],
+)
+def test_no_process_outlives_the_check(sent: signal.Signals | None, code: int) -> None:
+    Path("endless.py").write_text(KERNELS + ENDLESS)
+    Path("other.py").write_text(KERNELS + "launch(1)\n")
+    timeout = ["--timeout=8"] if sent is None else []
+    words = ["check", "--format=json", "--jobs=1", *timeout, "endless.py", "other.py"]
+    command = [sys.executable, "-m", "triton_ascend_compat", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tool:
+        limit = time.monotonic() + 60
+        while sent is not None and not Path("pids").exists() and time.monotonic() < limit:
+            time.sleep(0.05)
+        if sent is not None:
+            tool.send_signal(sent)
+        stdout, stderr = tool.communicate(timeout=90)
+    assert tool.returncode == code, stderr
+    first, *rest = json.loads(stdout)["targets"]
+    assert kernels(first) == [("one", True)]
+    assert first["failure"] == ("it was stopped" if sent is not None else "it did not end within 8 seconds")
+    assert len(rest) == (sent is None)
+    assert sent is None or f"{sent.name}: 0 of 2 targets done; 1 compiles of 1 kernels" in stderr
+    assert not any(map(is_alive, Path("pids").read_text().split()))
+
+
+def test_shards_make_one_report_again() -> None:
+    for number, name in enumerate("abc"):
+        Path(f"{name}.py").write_text(f"{KERNELS}two[(1,)](Y, {number})\n")
+    files = []
+    for shard in ("1/2", "2/2"):
+        files.append(f"{shard[0]}.json")
+        result = check("--format=json", f"--shard={shard}", f"--output={files[-1]}", "a.py", "b.py", "c.py")
+        assert result.exit_code == 0, result.stderr
+    merged = check("--merge", "--format=json", *files)
+    assert merged.exit_code == 0, merged.stderr
+    assert sorted(each["constexprs"]["N"] for each in compiles(merged)) == [0, 1, 2]
+    missing = check("--merge", files[0])
+    assert (missing.exit_code, "shard 2/2 is missing" in missing.stderr) == (2, True)
+
+
+def test_rules_about_tuners_and_specializations() -> None:
+    body = "triton.autotune([triton.Config({'N': n}) for n in (1, 8)], key=[])(one)[(1,)](Y)\n"
+    assert target(body)[0] == 1
+    assert target(body, "--tuner-failures=other")[0] == 0
+    assert target(body.replace("(1, 8)", "(7, 8)"), "--tuner-failures=none")[0] == 1
+    body = "for kind in ('fp16', 'fp32'):\n    two[(1,)](Pointer(kind), 1)\n"
+    assert target(body, "--max-specializations=2")[0] == 0
+    assert target(body, "--max-specializations=1")[0] == 1
+
+
+def test_what_a_target_prints_is_shown_and_kept() -> None:
+    _, told = target("launch(1)\nos.system('echo by a program')\nprint('\\x1b[31mred')\n")
+    assert told["output"].splitlines()[-2:] == ["by a program", "\x1b[31mred"]
+    shown = check("script.py").stderr
+    assert "| by a program" in shown
+    assert "\x1b" not in shown

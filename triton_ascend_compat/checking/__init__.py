@@ -1,0 +1,1 @@
+"""Targets of `check`: running them in processes of their own, and reporting what they compiled."""

@@ -1,0 +1,237 @@
+"""What `check` adds to the process of a target, and to every Python process that this one starts: the offline
+mode, opened when Triton is imported, and a file of JSON lines that tells what happened there.
+
+Python itself runs the target, so that it finds the world that it always finds. `children/sitecustomize.py`
+calls `start` before the target's first line; nothing is imported here then that a script may have a module of
+its own for. Lines are written as things happen: what a target did before it failed, or died, is not lost.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Callable
+
+    from triton_ascend_compat.offline import CompileRecord, Session
+
+#: The environment variable that asks for it; see `settings`.
+VARIABLE = "TRITON_ASCEND_CHECK_TARGET"
+
+#: The folder of the `sitecustomize` that calls `start`.
+CHILDREN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "children")  # noqa: PTH100, PTH118, PTH120
+
+
+def settings(records: str, kind: str, chip: str, hivm: bool, cache: str | None, execute: bool) -> str:
+    """The value of the variable: the file of lines, the kind of target, and what the offline mode is opened
+    with."""
+    return "\n".join([kind, chip, "hivm" * hivm, "execute" * execute, records, cache or ""])
+
+
+class RecordFile:
+    """A file of JSON lines. Threads, and several processes, may append to the same one."""
+
+    def __init__(self, path: str) -> None:
+        self._file = open(path, "ab", buffering=0)  # noqa: SIM115, PTH123 - closed by __exit__
+
+    def __enter__(self) -> RecordFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def add(self, record: CompileRecord) -> None:
+        """Write a record."""
+        self.write(record=record.as_dict())
+
+    def end(self, session: Session) -> None:
+        """Write what is known at the end only: what fits in place of what did not, and the launches."""
+        for record in session.with_fits():
+            if record.fits is not None:
+                self.write(fits=dict(record.fits), of=record.hash)
+        self.write(launches=session.launches)
+        if session.executor is not None:
+            self.write(tally=session.executor.tally.as_dict())
+
+    def write(self, **line: Any) -> None:
+        """Write a line of any kind."""
+        import json
+
+        self._file.write(json.dumps(line).encode() + b"\n")
+
+
+class _Process:
+    """The recording of this process, and of those that are forked from it."""
+
+    def __init__(self, value: str) -> None:
+        self.kind, self.chip, hivm, execute, records, cache = value.split("\n", 5)
+        self.hivm, self.execute, self.cache = bool(hivm), bool(execute), cache or None
+        self.file = RecordFile(records)
+        self.path = list(sys.path)
+        self.pid = os.getpid()
+        self.stand_ins: Any = None
+        self.close: Callable[[], None] | None = None
+        self.sessions: list[Session] = []
+        self.aside: set[int] = set()
+
+    def torch_imported(self) -> None:
+        """Give torch the stand-ins for torch_npu, whose import comes after its own."""
+        if self.stand_ins is None:
+            from triton_ascend_compat.offline.stand_ins import for_torch_npu
+
+            self.stand_ins = for_torch_npu()
+            self.stand_ins.__enter__()
+
+    def triton_imported(self) -> None:
+        """Open the offline mode, which stays open; in pytest the plugin opens it for each test."""
+        if self.close is not None:
+            return
+        import contextlib
+
+        import triton_ascend_compat
+        from triton_ascend_compat.checking import going_on
+        from triton_ascend_compat.offline import offline
+        from triton_ascend_compat.offline.session import Session
+        from triton_ascend_compat.shim import Hook
+
+        stack = contextlib.ExitStack()
+        self.close = stack.close
+        Hook(Session, "add", self._wrap_add).put()
+        if self.kind == "pytest" and "triton_ascend_compat.pytest_plugin" in sys.modules:
+            return
+        Hook(Session, "largest_fit", self._wrap_largest_fit).put()
+        triton_ascend_compat.enable()
+        session = stack.enter_context(
+            offline(self.chip, hivm=self.hivm, cache=self.cache, execute=self.execute)
+        )
+        self.sessions.append(session)
+        going_on.install(lambda where: self.file.write(went_on=where))
+
+    def _wrap_add(self, original: Any) -> Any:
+        """`Session.add`: write the record, whoever opened the session, and mark the exception behind it."""
+
+        def add(session: Session, record: CompileRecord, ended: Any = None) -> None:
+            from triton_ascend_compat.checking import going_on
+
+            error = sys.exc_info()[1]
+            if not record.ok and error is not None:
+                going_on.mark(error)
+            original(session, record, ended)
+            if self.sessions and _thread() not in self.aside:
+                self.file.add(record)
+                if session not in self.sessions:
+                    self.sessions.append(session)
+
+        return add
+
+    def _wrap_largest_fit(self, original: Any) -> Any:
+        """`Session.largest_fit`: what it tries is nothing that the target asked for."""
+
+        def largest_fit(*args: Any) -> Any:
+            self.aside.add(_thread())
+            try:
+                return original(*args)
+            finally:
+                self.aside.discard(_thread())
+
+        return largest_fit
+
+    def program_starts(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """An audit hook: tell of a Python process that is started so that nothing is recorded there."""
+        if event in ("subprocess.Popen", "os.posix_spawn", "os.exec"):
+            program, words, env = arguments[0], arguments[1], arguments[-1]
+            words = [words] if isinstance(words, (str, bytes)) else list(words)
+            told = [os.fsdecode(word) for word in [program, *words][:8] if word is not None]
+            if _is_python(told) and (_isolated(told) or not _inherits(env)):
+                self.file.write(outside=" ".join(told[1:]))
+
+    def ends(self) -> None:
+        """Write how the process ends, last of all; a forked one leaves the session to whom it belongs."""
+        if os.getpid() != self.pid:
+            return
+        error: BaseException | None = getattr(sys, "last_value", None)
+        of_kernel = False
+        for session in self.sessions:
+            self.file.end(session)
+        if self.close is not None:
+            from triton_ascend_compat.checking import going_on
+
+            of_kernel = going_on.is_of_a_kernel(error)
+            self.close()
+        sys.path[:] = self.path  # `json` is Python's own, whatever lies beside the script
+        end: dict[str, object] = {"pid": self.pid, "of_kernel": of_kernel, "error": None, "at": None}
+        if error is not None:
+            end["error"], end["at"] = f"{type(error).__name__}: {text_of(error)}", _place(error)
+        self.file.write(end=end)
+
+
+def start() -> None:
+    """Record this process, if the environment asks for it."""
+    value = os.environ.get(VARIABLE)
+    if value is None:
+        return
+    import weakref
+
+    from triton_ascend_compat.startup import import_hook
+
+    process = _Process(value)
+    # The first to register is the last to be called: behind all that the target registers, and before
+    # weakref's, which takes away temporary folders that the offline mode needs until then.
+    weakref.finalize(process, bool).detach()
+    atexit.register(process.ends)
+    import_hook.arm("torch", process.torch_imported)
+    import_hook.arm("triton", process.triton_imported)
+    sys.addaudithook(process.program_starts)
+
+
+def text_of(error: BaseException) -> str:
+    """The text of an exception, which may be one that has none."""
+    try:
+        return " ".join(str(error).split())[:300]
+    except Exception:
+        return "its text cannot be had"
+
+
+def _thread() -> int:
+    import threading
+
+    return threading.get_ident()
+
+
+def _is_python(words: list[str]) -> bool:
+    return any(word.rpartition("/")[2].startswith("python") for word in words[:2])
+
+
+def _isolated(words: list[str]) -> bool:
+    """Whether Python is told to look at no PYTHONPATH, or to import no `site`: -I, -E, -S, also as in -IB."""
+    for word in words[2:]:
+        if not word.startswith("-") or word.startswith("--") or word[1:2] in ("c", "m"):
+            return False
+        if set("IES") & set(word[1:]):
+            return True
+    return False
+
+
+def _inherits(env: Mapping[Any, Any] | None) -> bool:
+    names = {
+        os.fsdecode(name): os.fsdecode(value) for name, value in (os.environ if env is None else env).items()
+    }
+    return VARIABLE in names and CHILDREN in names.get("PYTHONPATH", "").split(os.pathsep)
+
+
+def _place(error: BaseException) -> str | None:
+    """`file:line` at which the script ended: the last line of its own, or else where the error was raised."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}:{error.lineno}"
+    script = os.path.abspath(getattr(sys.modules["__main__"], "__file__", None) or "")  # noqa: PTH100
+    places, traceback = [], error.__traceback__
+    while traceback is not None:
+        places.append((traceback.tb_frame.f_code.co_filename, traceback.tb_lineno))
+        traceback = traceback.tb_next
+    places = [place for place in places if not place[0].startswith("<")]
+    own = [place for place in places if os.path.abspath(place[0]) == script] or places  # noqa: PTH100
+    return f"{own[-1][0]}:{own[-1][1]}" if own else None

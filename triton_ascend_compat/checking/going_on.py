@@ -1,0 +1,160 @@
+"""Lets a script go on behind a launch whose kernel does not compile, where nothing depends on that launch.
+
+No launch in offline mode computes anything, so one that failed leaves the script as one that did not: as long
+as its value is not used and no code of the script, or of a library, waits for the exception. Where some does,
+or where that cannot be told, the exception is raised as ever.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import linecache
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any, Callable
+
+from triton_ascend_compat.shim import Hook
+
+_MARK = "ascend check: of a kernel"
+
+#: Context managers, by the last part of their name, that wait for an exception.
+_EXPECTING = ("suppress", "raises", "assertRaises", "assertRaisesRegex")
+
+_parsing = threading.Lock()  # Python 3.11's parser fails when threads use it at once
+
+
+def mark(error: BaseException) -> None:
+    """Note on the exception itself that it tells of a kernel that does not compile."""
+    with contextlib.suppress(Exception):  # an exception that takes no attributes
+        setattr(error, _MARK, True)
+
+
+def is_of_a_kernel(error: BaseException | None) -> bool:
+    """Whether `error` is marked, or was made of such a one: by `raise … from`, or by Triton's own code."""
+    from triton_ascend_compat import CompileOptionError
+
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if getattr(error, _MARK, False) or isinstance(error, CompileOptionError):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or (error.__context__ if _raised_by_triton(error) else None)
+    return False
+
+
+def install(went_on: Callable[[str], None]) -> None:
+    """Wrap the ways to launch; `went_on` is called with the `file:line` of each launch that was let go."""
+    from triton.runtime import autotuner, jit
+
+    depth = threading.local()
+
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            if getattr(depth, "inside", False):
+                return original(*args, **kwargs)  # of a tuner, which may wait for exceptions
+            depth.inside = True
+            try:
+                return original(*args, **kwargs)
+            except Exception as error:
+                where = is_of_a_kernel(error) and _dispensable(sys._getframe(1))
+                if not where:
+                    raise
+                traceback.print_exc()
+                print(f"check goes on after {where}", file=sys.stderr, flush=True)
+                went_on(where)
+                return None
+            finally:
+                depth.inside = False
+
+        return run
+
+    for owner in (jit.JITFunction, autotuner.Autotuner, autotuner.Heuristics):
+        Hook(owner, "run", wrap).put()
+
+
+def _raised_by_triton(error: BaseException) -> bool:
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return bool(frames) and _package(frames[-1]) == "triton"
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
+def _dispensable(frame: FrameType | None) -> str | None:
+    """`file:line` of the statement that launches, if it does nothing else and nothing catches what it
+    raises."""
+    while frame is not None and _package(frame) in ("triton", "triton_ascend_compat"):
+        frame = frame.f_back
+    if frame is None or not _is_a_launch(_nodes_at(frame)):
+        return None
+    caller: FrameType | None = frame
+    while caller is not None:
+        if not caller.f_code.co_filename.startswith("<frozen ") and _may_catch(_nodes_at(caller)):
+            return None
+        caller = caller.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _is_a_launch(nodes: list[ast.AST]) -> bool:
+    statement = next((node for node in reversed(nodes) if isinstance(node, ast.stmt)), None)
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+        return False
+    called = statement.value.func
+    return isinstance(called, ast.Subscript) or (
+        isinstance(called, ast.Attribute) and called.attr in ("run", "warmup")
+    )
+
+
+def _may_catch(nodes: list[ast.AST]) -> bool:
+    if not nodes:
+        return True  # there is no source to look at
+    return any(
+        (inner in getattr(node, "body", ()) and bool(getattr(node, "handlers", ())))
+        or (isinstance(node, (ast.With, ast.AsyncWith)) and any(map(_expects, node.items)))
+        for node, inner in zip(nodes, nodes[1:])
+    )
+
+
+def _expects(item: ast.withitem) -> bool:
+    called = getattr(item.context_expr, "func", None)
+    return (getattr(called, "attr", None) or getattr(called, "id", None)) in _EXPECTING
+
+
+def _nodes_at(frame: FrameType) -> list[ast.AST]:
+    """The statements and expressions around the line that `frame` is at, outermost first, in its function."""
+    node = _tree(
+        frame.f_code.co_filename, tuple(linecache.getlines(frame.f_code.co_filename, frame.f_globals))
+    )
+    found: list[ast.AST] = []
+    while node is not None:
+        found = (
+            [node]
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+            else [*found, node]
+        )
+        node = next((inner for inner in _children(node) if _spans(inner, frame.f_lineno)), None)
+    return found
+
+
+def _children(node: ast.AST) -> Iterator[ast.AST]:
+    return (child for child in ast.iter_child_nodes(node) if hasattr(child, "lineno"))
+
+
+def _spans(node: Any, line: int) -> bool:
+    return bool(node.lineno <= line <= node.end_lineno)
+
+
+@functools.lru_cache(maxsize=64)
+def _tree(file: str, lines: tuple[str, ...]) -> ast.AST | None:
+    try:
+        with _parsing:
+            return ast.parse("".join(lines)) if lines else None
+    except SyntaxError:
+        return None

@@ -1,0 +1,404 @@
+"""Runs the targets of `check`, each for each chip in a process of its own, and gathers what they recorded."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable
+
+from triton_ascend_compat import startup
+from triton_ascend_compat.checking import child
+from triton_ascend_compat.offline.execute import Tally
+from triton_ascend_compat.offline.records import CompileRecord
+
+#: How pytest ends when tests failed, and when it collected none.
+_TESTS_FAILED, _NO_TESTS = 1, 5
+
+#: How much of what a target prints is kept: its last characters.
+MOST_OUTPUT = 100_000
+
+#: How long processes that are to end have before they are killed, in seconds.
+_GRACE = 2.0
+
+_STOPS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+class BadTarget(ValueError):
+    """A target that is neither a script, a module nor a pytest command."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Something to run: `kind` is "script", "module" or "pytest"."""
+
+    kind: str
+    name: str
+    arguments: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """As the user wrote it."""
+        return shlex.join([self.name, *self.arguments])
+
+
+def parse_targets(words: Iterable[str], own: Sequence[str] = ()) -> list[Target]:
+    """Targets from command line words. Each is a command of its own, `"script.py --small"` with its quotes;
+    but after a plain `pytest`, the rest are its arguments. `own` are further arguments of each.
+
+    Raises:
+        BadTarget: a word is none of those.
+    """
+    words = list(words)
+    at = words.index("pytest") if "pytest" in words else len(words)
+    targets = [_parse_target(word) for word in words[:at]]
+    if at < len(words):
+        targets.append(Target("pytest", "pytest", tuple(words[at + 1 :])))
+    return [dataclasses.replace(target, arguments=(*target.arguments, *own)) for target in targets]
+
+
+def module(name: str, own: Sequence[str] = ()) -> Target:
+    """The target of `-m NAME`.
+
+    Raises:
+        BadTarget: no module can have this name.
+    """
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise BadTarget(f"{name!r} is no name of a module")
+    return Target("module", name, tuple(own))
+
+
+def _parse_target(word: str) -> Target:
+    try:
+        parts = [word] if Path(word).exists() else shlex.split(word)
+    except ValueError as error:
+        raise BadTarget(f"{word!r} cannot be split into a script and its arguments: {error}") from error
+    if not parts or not parts[0]:
+        raise BadTarget("an empty target; name a script, a module or a pytest command")
+    name, *arguments = parts
+    path = Path(name)
+    if name == "pytest":
+        return Target("pytest", name, tuple(arguments))
+    if path.is_dir() and not (path / "__main__.py").is_file():
+        raise BadTarget(f"{name} is a folder without a __main__.py")
+    if path.exists():
+        if not os.access(path, os.R_OK):
+            raise BadTarget(f"the script cannot be read: {name}")
+        return Target("script", name, tuple(arguments))
+    if name.endswith(".py") or os.sep in name:
+        raise BadTarget(f"no such script: {name}")
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise BadTarget(f"{name!r} is neither a script, a module nor a pytest command")
+    return Target("module", name, tuple(arguments))
+
+
+@dataclass(frozen=True)
+class Job:
+    """One target for one chip.
+
+    `cache` is the absolute path of the folder for compiled kernels, None for the default one.
+    """
+
+    target: Target
+    chip: str
+    hivm: bool = False
+    cache: str | None = None
+    execute: bool = False
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        return f"{self.target.label} ({self.chip})"
+
+    def command(self, records: Path) -> list[str]:
+        """What to start: what the user would start. Only pytest needs to be told more, where to record."""
+        if self.target.kind == "script":
+            name = self.target.name
+            return [sys.executable, f"./{name}" if name.startswith("-") else name, *self.target.arguments]
+        if self.target.kind == "module":
+            return [sys.executable, "-m", self.target.name, *self.target.arguments]
+        program = Path(
+            sysconfig.get_path("scripts"), "pytest"
+        )  # `-m pytest` puts the current folder on the path
+        return [
+            *(sys.executable, *([str(program)] if program.is_file() else ["-m", "pytest"])),
+            *("-p", "triton_ascend_compat.pytest_plugin", "-p", "triton_ascend_compat.checking.pytest_part"),
+            *("--ascend-offline", f"--ascend-chip={self.chip}", f"--ascend-records={records}"),
+            *(["--ascend-hivm"] if self.hivm else []),
+            *(["--ascend-execute"] if self.execute else []),
+            *([f"--ascend-cache={self.cache}"] if self.cache else []),
+            *self.target.arguments,
+        ]
+
+    def environment(self, records: Path) -> dict[str, str]:
+        """That of this process, and what lets it and its children record."""
+        folders = [child.CHILDREN, str(Path(startup.__path__[0]).resolve() / "children")]
+        inherited = os.environ.get("PYTHONPATH")
+        return {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([*folders, *([inherited] if inherited else [])]),
+            child.VARIABLE: child.settings(
+                str(records), self.target.kind, self.chip, self.hivm, self.cache, self.execute
+            ),
+        }
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one job.
+
+    Attributes:
+        records: its compiles, those of its child processes included.
+        launches: how many launches were asked for.
+        failure: why the target itself failed, in one line; None where it did not, or where what stopped it
+            was a kernel that does not compile.
+        output: the end of what it printed.
+        stopped_at: `file:line` at which a kernel that does not compile ended the script.
+        went_on: `file:line` of each launch that failed and that the script went on after.
+        outside: command lines of child processes in which nothing could be recorded.
+        tally: what became of its launches; None where none was executed.
+    """
+
+    job: Job
+    records: tuple[CompileRecord, ...]
+    launches: int
+    failure: str | None
+    output: str
+    stopped_at: str | None = None
+    went_on: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()
+    tally: Tally | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether it ended well and compiled nothing."""
+        return self.failure is None and not self.records
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Outcome:
+        """From what `reports.as_json` writes of it.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is no such thing.
+        """
+        fields = {field.name for field in dataclasses.fields(CompileRecord)}
+        compiles = [{k: v for k, v in each.items() if k in fields} for each in data["compiles"]]
+        return cls(
+            Job(Target(data["kind"], data["name"], tuple(data["arguments"])), data["chip"], data["hivm"]),
+            tuple(map(CompileRecord.from_dict, compiles)),
+            data["launches"],
+            data["failure"],
+            data["output"],
+            data["stopped_at"],
+            tuple(data["went_on"]),
+            tuple(data["outside"]),
+            _tally_of([data["execution"]]) if data["execution"] is not None else None,
+        )
+
+
+class Stopped(Exception):
+    """A signal ended the run; `outcomes` is how far it got, without the jobs that were not begun."""
+
+    def __init__(self, number: int, outcomes: list[Outcome]) -> None:
+        self.number, self.outcomes = number, outcomes
+        super().__init__(signal.Signals(number).name)
+
+
+class _Running:
+    """A job that has been started, as the leader of a process group."""
+
+    def __init__(self, job: Job, file: Path, timeout: float | None) -> None:
+        self.job, self.file, self.timeout = job, file, timeout
+        self.output = file.with_suffix(".out")
+        self.started = time.monotonic()
+        self.told: str | None = None
+        with self.output.open("wb") as sink:
+            self.process = subprocess.Popen(
+                job.command(file),
+                env=job.environment(file),
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def ended(self) -> bool:
+        """Whether it has ended, or has to for want of time."""
+        if self.timeout is not None and time.monotonic() - self.started > self.timeout and self.told is None:
+            self.told = f"it did not end within {self.timeout:g} seconds"
+        return self.told is not None or self.process.poll() is not None
+
+    def end(self) -> None:
+        """End what is left of its process group."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.killpg(self.process.pid, number)
+            except (ProcessLookupError, PermissionError):
+                break
+            limit = time.monotonic() + (_GRACE if number == signal.SIGTERM else 0)
+            while self.process.poll() is None and time.monotonic() < limit:
+                time.sleep(0.02)
+        self.process.wait()
+
+    def outcome(self) -> Outcome:
+        """What came of it."""
+        told = self.output.read_text(encoding="utf-8", errors="replace")
+        outcome = _read(self.job, self.file, self.process.pid)
+        failure, code = self.told, self.process.returncode
+        if failure is None and self.job.target.kind == "pytest":
+            failure = _pytest_failure(code, outcome)
+        elif failure is None and code != 0 and outcome.failure is None and outcome.stopped_at is None:
+            failure = _death(code, told)
+        elif failure is None:
+            failure = outcome.failure if code != 0 else None
+        stopped_at = outcome.stopped_at if code != 0 else None
+        return dataclasses.replace(
+            outcome, failure=failure, stopped_at=stopped_at, output=told[-MOST_OUTPUT:]
+        )
+
+
+def run_jobs(
+    jobs: list[Job],
+    workers: int,
+    progress: Callable[[Sequence[Outcome], int], object],
+    timeout: float | None = None,
+) -> list[Outcome]:
+    """Run all jobs, `workers` at a time; the outcomes are in the order of the jobs.
+
+    Args:
+        jobs: what to run.
+        workers: how many at a time.
+        progress: called now and then with the outcomes so far, in the order in which the jobs ended, and the
+            number of compiles of all jobs.
+        timeout: how long a job may take, in seconds; a job that takes longer fails.
+
+    Raises:
+        Stopped: SIGINT, SIGTERM or SIGHUP came. No process of a job is left then, nor after an exception.
+    """
+    outcomes: dict[int, Outcome] = {}
+    running: dict[int, _Running] = {}
+    waiting = list(enumerate(jobs))[::-1]
+    with tempfile.TemporaryDirectory(prefix="ascend-check-") as folder, _signals() as stops:
+        try:
+            while (waiting or running) and not stops:
+                while waiting and len(running) < max(1, workers):
+                    number, job = waiting.pop()
+                    running[number] = _Running(job, Path(folder) / f"{number}.jsonl", timeout)
+                for number in [number for number, each in running.items() if each.ended()]:
+                    running[number].end()
+                    outcomes[number] = running.pop(number).outcome()
+                begun = [each.file for each in running.values()]
+                compiles = sum(len(each.records) for each in outcomes.values())
+                progress(list(outcomes.values()), compiles + sum(map(_count, begun)))
+                time.sleep(0.05 if running else 0)
+        finally:
+            for number, each in running.items():
+                each.told = each.told or "it was stopped"
+                each.end()
+                outcomes[number] = each.outcome()
+        ordered = [outcomes[number] for number in sorted(outcomes)]
+        if stops and (waiting or running):
+            raise Stopped(stops[0], ordered)
+    return ordered
+
+
+class _signals:
+    """A list that gets the numbers of the signals that are to end the run, in place of what they do else."""
+
+    def __enter__(self) -> list[int]:
+        self.came: list[int] = []
+        self.before: dict[int, Any] = {}
+        for number in _STOPS:
+            try:
+                self.before[number] = signal.signal(number, lambda number, _: self.came.append(number))
+            except ValueError:  # this is not the main thread, which has the signals
+                break
+        return self.came
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+
+
+def _read(job: Job, file: Path, pid: int) -> Outcome:
+    records: list[CompileRecord] = []
+    launches, tests, tallies = 0, [], []
+    failure: str | None = None
+    stopped_at: str | None = None
+    went_on, outside = [], []
+    for line in _lines(file):
+        if "record" in line:
+            records.append(CompileRecord.from_dict(line["record"]))
+        elif "fits" in line:
+            records = [
+                dataclasses.replace(record, fits=line["fits"]) if record.hash == line["of"] else record
+                for record in records
+            ]
+        launches += line.get("launches", 0)
+        tallies += [line["tally"]] if "tally" in line else []
+        went_on += [line["went_on"]] if "went_on" in line else []
+        outside += [line["outside"]] if "outside" in line else []
+        tests += [line["test"]] if "test" in line else []
+        end = line.get("end", {})
+        if end.get("pid") == pid and end["error"] is not None and job.target.kind != "pytest":
+            stopped_at = end["at"] if end["of_kernel"] else None
+            failure = (
+                None if end["of_kernel"] else f"{end['error']}" + (f" at {end['at']}" if end["at"] else "")
+            )
+    tally = _tally_of(tallies) if job.execute else None
+    if tests:
+        failure = f"{len(tests)} tests failed of their own: {tests[0]}"
+    elif failure is not None and launches:
+        nothing = "no launch was executed, so there are no results to compare"
+        excuse = tally.excuse() if tally is not None else nothing
+        failure += f"; {excuse}" if excuse else ""
+    once = tuple(dict.fromkeys(went_on)), tuple(dict.fromkeys(outside))
+    return Outcome(job, tuple(records), launches, failure, "", stopped_at, *once, tally)
+
+
+def _tally_of(told: list[Any]) -> Tally:
+    tally = Tally()
+    for each in told:
+        tally.add(each)
+    return tally
+
+
+def _lines(file: Path) -> Iterator[dict[str, Any]]:
+    if not file.exists():
+        return
+    for line in file.read_text(encoding="utf-8").splitlines():
+        try:
+            yield json.loads(line)
+        except ValueError:  # the process was killed while it wrote this line
+            continue
+
+
+def _count(file: Path) -> int:
+    return file.read_bytes().count(b'{"record": ') if file.exists() else 0
+
+
+def _pytest_failure(code: int, outcome: Outcome) -> str | None:
+    failed = any(not record.ok for record in outcome.records)
+    if code == 0 or (code == _NO_TESTS and outcome.failure is None):
+        return None
+    if code == _TESTS_FAILED and (outcome.failure is not None or failed):
+        return outcome.failure
+    told = {_TESTS_FAILED: "tests failed"}
+    return told.get(code, f"pytest ended with exit code {code}")
+
+
+def _death(code: int, output: str) -> str:
+    lines = [line.strip() for line in re.split(r"[\r\n]", output) if line.strip()]
+    last = f": {lines[-1][:300]}" if lines else ""
+    return f"killed by signal {-code}{last}" if code < 0 else f"exited with {code}{last}"

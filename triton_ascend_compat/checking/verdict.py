@@ -1,0 +1,90 @@
+"""Whether a check is a success: what fails it, by which rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from triton_ascend_compat.checking.jobs import Outcome
+from triton_ascend_compat.offline.records import CompileRecord
+
+KERNEL_FAILED, TARGET_FAILED = 1, 3
+
+#: A kernel, where it stands, and the chip.
+Kernel = tuple[str, "str | None", str]
+
+
+class Rules(NamedTuple):
+    """What fails a check beside a kernel that does not compile and a target that fails.
+
+    Attributes:
+        leaks_fail: misplaced options that deserve a warning, and options that got lost.
+        allow_empty: whether a target may compile nothing.
+        most_specializations: how many specializations a kernel may have; None is any number.
+        tuner_failures: which configs may not fail while another of the same tuner compiles: "all", "other"
+            (those that tuners are not there to skip) or "none".
+    """
+
+    leaks_fail: bool = False
+    allow_empty: bool = False
+    most_specializations: int | None = None
+    tuner_failures: str = "all"
+
+
+#: The rules that a check has unless it is asked for others.
+DEFAULT_RULES = Rules()
+
+
+def by_kernel(records: Iterable[CompileRecord]) -> dict[Kernel, list[CompileRecord]]:
+    """The records by kernel, its location and the chip."""
+    groups: dict[Kernel, list[CompileRecord]] = {}
+    for record in records:
+        groups.setdefault((record.kernel, record.location, record.chip), []).append(record)
+    return groups
+
+
+def leaks(record: CompileRecord) -> bool:
+    """Whether an option was misplaced so that it is worth a warning, or got lost."""
+    return bool(record.dropped) or any(not fate.quiet for fate in record.keys)
+
+
+def failing(records: Sequence[CompileRecord], rules: Rules) -> list[CompileRecord]:
+    """The records of kernels that did not compile, without those that the rules let pass."""
+    fine = {record.tuning for record in records if record.ok and record.tuning is not None}
+    return [
+        record
+        for record in records
+        if not record.ok
+        and not (
+            record.tuning in fine
+            and (rules.tuner_failures == "none" or (rules.tuner_failures == "other" and record.ruled_out))
+        )
+    ]
+
+
+def specializations(records: Iterable[CompileRecord]) -> int:
+    """How many there are: different types, or different values that are taken for granted."""
+    return len(
+        {(tuple(r.signature.items()), tuple(r.specialization.items())) for r in records if r.signature}
+    )
+
+
+def too_many(records: Iterable[CompileRecord], rules: Rules) -> list[str]:
+    """A line for each kernel that has more specializations than it may have."""
+    most = rules.most_specializations
+    counts = {name: specializations(group) for name, group in by_kernel(records).items()}
+    return [
+        f"{kernel} ({location}) has {count} specializations on {chip}, {most} allowed"
+        for (kernel, location, chip), count in counts.items()
+        if most is not None and count > most
+    ]
+
+
+def exit_code(outcomes: Sequence[Outcome], rules: Rules) -> int:
+    """0 for a success; see the help of `check`."""
+    if any(each.failure is not None or (each.empty and not rules.allow_empty) for each in outcomes):
+        return TARGET_FAILED
+    records = [record for outcome in outcomes for record in outcome.records]
+    leaked = rules.leaks_fail and any(map(leaks, records))
+    failed = any(failing(outcome.records, rules) for outcome in outcomes)
+    return KERNEL_FAILED if failed or leaked or too_many(records, rules) else 0
