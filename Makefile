@@ -3,7 +3,7 @@
 VENV ?= .venv
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
-QUIETLY := scripts/with-temporary-caches
+QUIETLY := .ci/with-temporary-caches
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint bench corpus catalogue clean
@@ -28,7 +28,7 @@ bench: $(INSTALLED) ## Measure what the shim costs; BENCH_ARGS=--readme puts the
 	@$(QUIETLY) $(PY) benchmarks/run.py $(BENCH_ARGS)
 
 corpus: ## Compile kernels of public packages offline, write docs/offline-corpus.md (2 GB, half an hour)
-	@scripts/make-venv $(VENV)-corpus
+	@.ci/make-venv $(VENV)-corpus
 	@$(VENV)-corpus/bin/python -m pip install --quiet -r benchmarks/corpus/requirements.txt
 	@$(VENV)-corpus/bin/python -m pip install --quiet --no-deps -r benchmarks/corpus/requirements-no-deps.txt
 	@$(QUIETLY) $(VENV)-corpus/bin/python benchmarks/offline_corpus.py
@@ -40,8 +40,8 @@ clean: ## Remove the environment and everything that was built
 	rm -rf $(VENV) $(VENV)-corpus build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .nox
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(INSTALLED): pyproject.toml scripts/make-venv
-	@scripts/make-venv $(VENV)
+$(INSTALLED): pyproject.toml .ci/make-venv
+	@.ci/make-venv $(VENV)
 	@touch $@
 
 include tests/frontends/frontends.mk

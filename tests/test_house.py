@@ -174,3 +174,12 @@ def test_private_names_of_others_stand_in_one_module():
                 assert used in {each.rpartition(".")[2] for each in TREES} | {f"_{NAME}_start"}, (
                     f"{module}:{node.lineno}: {used} is somebody's private name"
                 )
+
+
+def test_at_the_top_level_are_the_four_given_names_and_the_customary_ones():
+    root = PACKAGE.parent
+    if not (root / ".git").exists():
+        pytest.skip("no git checkout: what belongs to the project is not known")
+    listed = subprocess.run(["git", "ls-files"], cwd=root, check=True, stdout=subprocess.PIPE, text=True)
+    folders = {path.partition("/")[0] for path in listed.stdout.splitlines() if "/" in path}
+    assert folders == {NAME, "patches", "tests", "benchmarks"} | {".ci", "docs"}

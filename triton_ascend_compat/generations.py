@@ -329,7 +329,7 @@ def loading_returns_a_thread_limit() -> bool:
     Triton 3.4 on."""
     from triton.compiler.compiler import CompiledKernel
 
-    return "n_max_threads" in CompiledKernel._init_handles.__code__.co_names
+    return "n_max_threads" in inspect.unwrap(CompiledKernel._init_handles).__code__.co_names
 
 
 def parameter_of_constant(fn: Any, key: Any) -> str:

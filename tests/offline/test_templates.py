@@ -14,7 +14,7 @@ from triton_ascend_compat.commands.check import command
 from triton_ascend_compat.generations import accepted_chips
 
 ROOT = Path(__file__).resolve().parents[2]
-TEMPLATES = sorted((ROOT / "ci").glob("*.yml"))
+TEMPLATES = sorted((ROOT / "docs" / "ci").glob("*.yml"))
 
 
 def strings(node: Any) -> Iterator[str]:
@@ -43,7 +43,7 @@ def test_the_commands_of_a_template(template: Path) -> None:
 
 
 def test_github_s_shape() -> None:
-    workflow = yaml.safe_load((ROOT / "ci" / "github-actions.yml").read_text())
+    workflow = yaml.safe_load((ROOT / "docs" / "ci" / "github-actions.yml").read_text())
     assert workflow[True] == ["push", "pull_request"]  # YAML 1.1 reads the key `on` as true
     (job,) = workflow["jobs"].values()
     assert job["runs-on"]
@@ -52,7 +52,7 @@ def test_github_s_shape() -> None:
 
 
 def test_gitlab_s_shape() -> None:
-    (job,) = yaml.safe_load((ROOT / "ci" / "gitlab-ci.yml").read_text()).values()
+    (job,) = yaml.safe_load((ROOT / "docs" / "ci" / "gitlab-ci.yml").read_text()).values()
     assert job["script"]
     assert job["cache"]["paths"]
     report = job["artifacts"]["reports"]["junit"]
