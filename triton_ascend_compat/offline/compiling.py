@@ -9,6 +9,7 @@ thread that compiles it. Where no argument names the source, a caller has it amo
 from __future__ import annotations
 
 import functools
+import hashlib
 import inspect
 import itertools
 import os
@@ -275,6 +276,7 @@ class Compile:
         self._end(
             cached=cached,
             memory=hivm.memory_in(list(asm.values())[-1]) if self.session.hivm else (),
+            binary=_digest(list(asm.values())[-1]) if self.session.hivm else None,
             ir=asm if self.session.keep_ir else {},
         )
 
@@ -341,6 +343,10 @@ def _location_of(error: BaseException, source: Any) -> str | None:
     lines, first = inspect.getsourcelines(kernel)
     decorators = next((number for number, text in enumerate(lines) if text.lstrip().startswith("def ")), 0)
     return f"{kernel.__code__.co_filename}:{first + decorators + line - 1}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _text(result: Any) -> str:

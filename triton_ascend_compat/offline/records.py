@@ -90,6 +90,7 @@ class CompileRecord:
         tuning: the same for all candidates of one run of a tuner; None outside of a tuner.
         config_number: the candidate's place among the tuner's configs, from 0; None where it has none.
         pid: the process that compiled.
+        binary: SHA-256 of the final HIVM module; None where the HIVM stage did not run.
     """
 
     kernel: str
@@ -121,6 +122,7 @@ class CompileRecord:
     tuning: str | None = None
     config_number: int | None = None
     pid: int = dataclasses.field(default_factory=os.getpid)
+    binary: str | None = None
 
     @property
     def ok(self) -> bool:

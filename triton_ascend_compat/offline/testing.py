@@ -172,8 +172,10 @@ class Run:
             kernels = len({(record.kernel, record.location) for record in mine})
             failed = sum(not record.ok for record in mine)
             terminal.write_line(f"{chip}: {len(mine)} compiles of {kernels} kernels, {failed} failed")
+        counted = {id(record) for record in judging.failing(records, self._tuner_failures)}
         lines = [
-            f"FAILED {_where(record)}: {reports.describe_error(record)}"
+            f"{'FAILED' if id(record) in counted else 'ruled out'} {_where(record)}: "
+            f"{reports.describe_error(record)}"
             for record in records
             if not record.ok
         ]
