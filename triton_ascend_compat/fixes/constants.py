@@ -199,7 +199,7 @@ def wrap_async_key(original: Callable[..., str]) -> Callable[..., str]:
 
 
 def _lacks(options: Any, delivered: Mapping[str, Any]) -> bool:
-    """Whether the parsed `options` have another value somewhere. What the backend takes and retires is in none."""
+    """Whether the parsed `options` have another value somewhere; what the backend retires is in none."""
     fields = getattr(options, "__dataclass_fields__", {})
     return any(
         name in fields and fields[name].init and getattr(options, name) != value
