@@ -76,7 +76,8 @@ def main() -> None:
         process.start()
         report[method] = queue.get()
         process.join()
-    print(json.dumps(report), flush=True)
+    # In one step: torchrun's workers share this pipe, and `print` writes the end of a line apart.
+    os.write(1, f"{json.dumps(report)}\n".encode())
 
 
 if __name__ == "__main__":
