@@ -9,6 +9,7 @@ import subprocess
 import textwrap
 import venv
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -233,13 +234,45 @@ class TestCommands:
         done = installed.run(f"{install} --force-reinstall")
         assert done.returncode == 0, done.stdout
         assert triton.startswith("pip install triton-ascend==")
-        (installed.checkout / "scripts").mkdir()
+        (installed.checkout / "scripts").mkdir(exist_ok=True)
         (installed.checkout / "scripts" / "compile_kernels.py").write_text(COMPILES)
         done = installed.run(
             "export PYTHONPATH=.", check.replace(" --hivm", "")
         )  # bishengir-compile is 160 MB
         assert done.returncode == 0, done.stdout
         assert "1 compiles of 1 kernels" in done.stdout
+
+    @pytest.mark.parametrize("template", ["github-actions.yml", "gitlab-ci.yml"])
+    def test_the_lines_of_a_template(self, installed: Shell, template: str) -> None:
+        """All but those that fetch from an index, and one that takes an upstream triton away."""
+        lines = script_lines(yaml.safe_load(text(f"docs/ci/{template}")))
+        from_elsewhere = ("pip install torch", "pip install triton-ascend==", "pip uninstall")
+        (installed.checkout / "scripts").mkdir(exist_ok=True)
+        (installed.checkout / "scripts" / "compile_kernels.py").write_text(COMPILES)
+        own = [line for line in lines if not line.startswith(from_elsewhere)]
+        assert any(" check " in line for line in own)
+        for line in own:
+            ours = line.replace("${{ matrix.chip }}", "$CHIP").replace(" --hivm", "")
+            forced = " --force-reinstall" if line.startswith("pip install") else ""
+            done = installed.run("export PYTHONPATH=. CHIP=Ascend910B2", ours + forced)
+            assert done.returncode == 0, done.stdout
+        assert "add_kernel" in (installed.checkout / "ascend.xml").read_text()
+        (installed.checkout / "ascend.xml").unlink()
+
+
+def script_lines(node: Any) -> list[str]:
+    """What a workflow or a pipeline runs, in its order."""
+    if isinstance(node, list):
+        return [line for each in node for line in script_lines(each)]
+    if not isinstance(node, dict):
+        return []
+    found = []
+    for key, value in node.items():
+        if key in ("run", "before_script", "script"):
+            found += [value] if isinstance(value, str) else value
+        else:
+            found += script_lines(value)
+    return [line.strip() for line in found]
 
 
 class TestClaims:
