@@ -21,6 +21,7 @@ from triton_ascend_compat import generations, installer  # noqa: E402
 from triton_ascend_compat import shim as shared  # noqa: E402
 from triton_ascend_compat.errors import AbsentOptionWarning, CompatError  # noqa: E402
 from triton_ascend_compat.startup import import_hook  # noqa: E402
+from triton_ascend_compat.telling import tell  # noqa: E402
 
 LEAKY = {"XBLOCK": 1024, "multibuffer": False}
 
@@ -233,6 +234,7 @@ def test_a_triton_that_delivers_by_itself_needs_no_shim(monkeypatch, npu):
             assert (status.active, status.by, status.needed) == (True, "Triton itself", False)
             assert "not needed" in status.reason
             assert delivers(npu)
+        tell.forget_warnings()
         # What it does not deliver, it would drop: an absent option is told of all the same.
         with pytest.warns(AbsentOptionWarning, match="auto_blockify_size"):
             compile(ASTSource(add_kernel, SIGNATURE, {**LEAKY, "auto_blockify_size": 2}), target=npu.target)

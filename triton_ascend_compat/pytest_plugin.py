@@ -8,6 +8,7 @@ marker `ascend_offline`, or one of the fixtures). The work is done in `offline.t
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ CHIP_FIXTURE = "_ascend_chip"
 _OPT_IN_FIXTURES = {"ascend_offline", "ascend_delivered"}
 
 _RUN: pytest.StashKey[Run] = pytest.StashKey()
+
+_FROM_WORKERS = threading.Lock()
 
 #: What is wrong with a test's marker; the test ends with it.
 _WRONG: pytest.StashKey[str] = pytest.StashKey()
@@ -146,7 +149,8 @@ def pytest_report_from_serializable(config: pytest.Config, data: dict[str, Any])
     """Take what an xdist worker saw in a test."""
     told = data.pop(MARKER, None)
     if told is not None:
-        _the_run(config).add(told)
+        with _FROM_WORKERS:  # xdist calls this on a thread for each worker
+            _the_run(config).add(told)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -149,7 +149,7 @@ def test_an_option_that_gets_lost_is_a_leak() -> None:
 
 def test_a_pytest_command() -> None:
     Path("test_kernels.py").write_text(
-        PREAMBLE + "def test_it():\n    add[(1,)](*POINTERS, 9, XBLOCK=8)\n    assert sys.argv is None\n"
+        PREAMBLE + "def test_it():\n    add[(1,)](*POINTERS, 9, XBLOCK=8)\n    assert sys.argv\n"
     )
     result = check("--format=json", "pytest", "-q", "-p", "no:cacheprovider", "test_kernels.py")
     assert result.exit_code == 0, result.stderr

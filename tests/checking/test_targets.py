@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -72,7 +73,8 @@ def test_the_world_of_a_target_is_that_of_python(words: list[str]) -> None:
     if words[0] != "-m":
         for name in ("json.py", "rich.py", "click.py", "triton_ascend_compat.py"):
             Path(name).write_text("raise SystemExit('a module of the current folder')\n")
-    subprocess.run([sys.executable, *words, "--size", "4"], check=True)
+    # Named, since readline sets COLUMNS and LINES behind the back of os.environ.
+    subprocess.run([sys.executable, *words, "--size", "4"], check=True, env=dict(os.environ))
     expected = json.loads(Path("seen.json").read_text())
     Path("seen.json").unlink()
     result = check("--allow-empty", *words, "--", "--size", "4")

@@ -191,10 +191,17 @@ def wrap_async_key(original: Callable[..., str]) -> Callable[..., str]:
     @functools.wraps(original)
     def get_cache_key(src: Any, backend: Any, options: Any, *args: Any, **kwargs: Any) -> str:
         delivery = _delivery(src)
-        if delivery is not None and any(
-            getattr(options, name, None) != value for name, value in delivery.options.items()
-        ):
+        if delivery is not None and _lacks(options, delivery.options):
             options = backend.parse_options({**vars(options), **delivery.options})  # as `compile` will
         return original(src, backend, options, *args, **kwargs)
 
     return get_cache_key
+
+
+def _lacks(options: Any, delivered: Mapping[str, Any]) -> bool:
+    """Whether the parsed `options` have another value somewhere; what the backend retires is in none."""
+    fields = getattr(options, "__dataclass_fields__", {})
+    return any(
+        name in fields and fields[name].init and getattr(options, name) != value
+        for name, value in delivered.items()
+    )

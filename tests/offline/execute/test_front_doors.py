@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -43,7 +44,8 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def run(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     whole = [sys.executable, "-m", *command]
-    return subprocess.run(whole, capture_output=True, text=True, check=False, cwd=ROOT)
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}  # the kernels are this project's own
+    return subprocess.run(whole, capture_output=True, text=True, check=False, cwd=ROOT, env=env)
 
 
 @pytest.mark.parametrize("asked", ["option", "ini", "xdist"])
