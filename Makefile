@@ -6,7 +6,10 @@ INSTALLED := $(VENV)/.installed
 QUIETLY := .ci/with-temporary-caches
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench corpus catalogue clean
+.PHONY: help demo test lint format bench corpus catalogue clean
+
+# What `make test` runs: T=PATH names a file, a folder or a test, and leaves the lint out.
+T ?=
 
 help: ## Say what can be made
 	@echo "make TARGET, where TARGET is one of:"
@@ -16,8 +19,11 @@ help: ## Say what can be made
 demo: $(INSTALLED) ## Show the bug and the fix on the real triton-ascend 3.2.0; no NPU needed
 	@$(QUIETLY) $(PY) -m triton_ascend_compat demo
 
-test: $(INSTALLED) lint ## Lint, types and tests; no NPU, no CANN and no torch needed
-	@echo "tests" && $(QUIETLY) $(PY) -m pytest -q --ignore=tests/frontends
+test: $(INSTALLED) $(if $(T),,lint) ## Lint, types and tests, no NPU needed; T=PATH: a file, folder or test
+	@echo "tests" && $(QUIETLY) $(PY) -m pytest -q $(or $(T),--ignore=tests/frontends)
+
+format: $(INSTALLED) ## Put the layout of the code right, and what ruff can repair
+	@$(PY) -m ruff check --quiet --fix . && $(PY) -m ruff format .
 
 lint: $(INSTALLED) ## Lint, format and types only
 	@echo "lint" && $(PY) -m ruff check --quiet . && $(PY) -m ruff format --check --quiet .
@@ -29,6 +35,7 @@ bench: $(INSTALLED) ## Measure what the shim costs; BENCH_ARGS=--readme puts the
 
 corpus: ## Compile kernels of public packages offline, write docs/offline-corpus.md (2 GB, half an hour)
 	@.ci/make-venv $(VENV)-corpus
+	@echo "installing torch and the packages whose kernels are compiled into $(VENV)-corpus (2 GB)"
 	@$(VENV)-corpus/bin/python -m pip install --quiet -r benchmarks/corpus/requirements.txt
 	@$(VENV)-corpus/bin/python -m pip install --quiet --no-deps -r benchmarks/corpus/requirements-no-deps.txt
 	@$(QUIETLY) $(VENV)-corpus/bin/python benchmarks/offline_corpus.py

@@ -70,6 +70,21 @@ def main() -> None:
     print(f"wrote {arguments.page}")
 
 
+class Progress:
+    """Prints a line for each job that has ended, and none in between."""
+
+    def __init__(self, jobs: int) -> None:
+        self.jobs, self.ended = jobs, 0
+
+    def __call__(self, outcomes: Sequence[Outcome], compiles: int) -> None:
+        """Called now and then with the outcomes so far, in the order in which they ended."""
+        for outcome in outcomes[self.ended :]:
+            self.ended += 1
+            job = outcome.job
+            what = f"{job.target.arguments[0]} for {job.chip}, {MODES[job.hivm]}"
+            print(f"  {self.ended} of {self.jobs}: {what}; {compiles} compiles so far", flush=True)
+
+
 def run_all(workers: int, folder: Path, extras: bool) -> tuple[list[Run], float]:
     """Run each library for each chip in each mode; also the seconds that all took together.
 
@@ -85,7 +100,8 @@ def run_all(workers: int, folder: Path, extras: bool) -> tuple[list[Run], float]
         target = Target("script", str(RUN_CASES), (library, str(report), *wanted))
         jobs.append(Job(target, chip, hivm, cache=str(folder / "cache")))
     started = time.perf_counter()
-    outcomes = run_jobs(jobs, workers, lambda *_: None)
+    print(f"compiling {len(LIBRARIES)} packages for {', '.join(chips)}: {len(jobs)} jobs", flush=True)
+    outcomes = run_jobs(jobs, workers, Progress(len(jobs)))
     seconds = time.perf_counter() - started
     runs = []
     for (library, chip, hivm), outcome, report in zip(plan, outcomes, reports):

@@ -11,6 +11,7 @@ test-frontends: $(NOX) ## Test three Triton generations, torch Inductor and torc
 # The file is written also when something failed: the cells say what.
 matrix: $(NOX) ## Test everything there is and write COMPATIBILITY.md from what was found (several GB of wheels)
 	@rm -rf build/matrix
+	@echo "these environments, one after another, in .nox/:" && $(NOX) --tags matrix --list | grep '^\*'
 	@$(NOX) --tags matrix; status=$$?; $(PY) tests/frontends/matrix.py build/matrix COMPATIBILITY.md && exit $$status
 
 $(NOX): $(INSTALLED)

@@ -42,6 +42,15 @@ def test_the_commands_of_a_template(template: Path) -> None:
     assert {text for text in found if text.startswith("Ascend9")} <= set(accepted_chips())
 
 
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.name)
+def test_triton_ascend_is_installed_last(template: Path) -> None:
+    """torch may bring an upstream triton, which would overwrite it."""
+    pip = [text for text in strings(yaml.safe_load(template.read_text())) if text.startswith("pip ")]
+    assert pip[-2:] == ["pip uninstall --yes triton", "pip install triton-ascend==3.2.0 pybind11"]
+    assert pip.index("pip install torch") < len(pip) - 2
+    assert 'pip install "triton-ascend-compat[hivm] @ git+$COMPAT_REPOSITORY"' in pip
+
+
 def test_github_s_shape() -> None:
     workflow = yaml.safe_load((ROOT / "docs" / "ci" / "github-actions.yml").read_text())
     assert workflow[True] == ["push", "pull_request"]  # YAML 1.1 reads the key `on` as true
@@ -49,12 +58,18 @@ def test_github_s_shape() -> None:
     assert job["runs-on"]
     assert all(("uses" in step) != ("run" in step) for step in job["steps"])
     assert any(step.get("uses", "").startswith("actions/cache@") for step in job["steps"])
+    assert "COMPAT_REPOSITORY" in workflow["env"]
+    (kept,) = [step for step in job["steps"] if step.get("uses", "").startswith("actions/upload-artifact@")]
+    checks = " ".join(step["run"] for step in job["steps"] if " check " in step.get("run", ""))
+    assert f"--output {kept['with']['path']}" in checks
+    assert "--format github" in checks
 
 
 def test_gitlab_s_shape() -> None:
     (job,) = yaml.safe_load((ROOT / "docs" / "ci" / "gitlab-ci.yml").read_text()).values()
     assert job["script"]
     assert job["cache"]["paths"]
+    assert "COMPAT_REPOSITORY" in job["variables"]
     report = job["artifacts"]["reports"]["junit"]
     assert f"--output {report}" in " ".join(job["script"])
 
