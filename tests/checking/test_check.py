@@ -208,11 +208,13 @@ def test_a_report_goes_to_a_file() -> None:
         (["--output=bench.py", "bench.py"], "would overwrite a target"),
         (["--cache=bench.py/x", "x"], "--cache bench.py/x"),
         (["--merge", "no_such.json"], "cannot read no_such.json"),
+        (["book.ipynb"], "book.ipynb is a notebook"),
         (["--merge", "bench.py"], "bench.py is no JSON report"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(arguments: list[str], told: str) -> None:
     script("")
+    Path("book.ipynb").write_text("{}")
     result = check(*arguments)
     assert result.exit_code == 2
     assert told in result.stderr

@@ -158,6 +158,7 @@ IN_MAIN = "if __name__ == '__main__':\n    "
         "__import__('multiprocessing').get_context('fork').Process(target=launch, args=[{}]).start()",
         "threading.Timer(0.2, launch, [{}]).start()",
         "atexit.register(launch, {})",
+        "__import__('weakref').finalize(Y, launch, {})",
         "os.fork() or launch({})",
     ],
 )
@@ -169,13 +170,25 @@ def test_what_is_compiled_elsewhere_or_late_counts(start: str, size: int) -> Non
     assert told["outside"] == []
 
 
-@pytest.mark.parametrize("words", ["'-I', 'worker.py'], env=None", "'worker.py'], env={}"])
-def test_a_child_that_cannot_be_recorded_is_told(words: str) -> None:
+@pytest.mark.parametrize(
+    ("start", "outside"),
+    [
+        ("subprocess.run([sys.executable, '-I', 'worker.py'])", True),
+        ("subprocess.run([sys.executable, 'worker.py'], env={})", True),
+        ("subprocess.run(['env', '-u', 'PYTHONPATH', sys.executable, 'worker.py'])", True),
+        ("subprocess.run(['/bin/sh', '-c', 'true; ' + sys.executable + ' -E worker.py'])", True),
+        ("subprocess.run('PYTHONPATH=. ' + sys.executable + ' worker.py', shell=True)", True),
+        ("os.system(sys.executable + ' -u -S worker.py')", True),
+        ("os.system('PYTHONPATH=$PYTHONPATH:. ' + sys.executable + ' -u worker.py')", False),
+        ("subprocess.run('echo worker.py -I; ' + sys.executable + ' -u worker.py -I', shell=True)", False),
+    ],
+)
+def test_a_child_that_cannot_be_recorded_is_told(start: str, outside: bool) -> None:
     Path("worker.py").write_text("")
-    code, told = target(f"{IN_MAIN}two[(1,)](Y, 1)\n    subprocess.run([sys.executable, {words})\n")
+    code, told = target(f"{IN_MAIN}two[(1,)](Y, 1)\n    {start}\n")
     assert code == 0
-    assert ["worker.py" in each for each in told["outside"]] == [True]
-    assert "a child process ran outside of the check" in check("script.py").stdout
+    assert ["worker.py" in each for each in told["outside"]] == [True] * outside
+    assert ("a child process ran outside of the check" in check("script.py").stdout) == outside
 
 
 def test_a_script_s_own_offline_block_counts() -> None:
@@ -230,7 +243,8 @@ def test_a_test_s_own_failure_is_told_from_a_kernel_s(test: str, code: int, fail
 ENDLESS = """
 launch(1)
 started = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-open("part", "w").write(f"{os.getpid()} {started.pid}")
+away = subprocess.Popen(["sleep", "60"], start_new_session=True)
+open("part", "w").write(f"{os.getpid()} {started.pid} {away.pid}")
 os.rename("part", "pids")
 time.sleep(60)
 """
@@ -285,6 +299,14 @@ def test_shards_make_one_report_again() -> None:
     assert (missing.exit_code, "shard 2/2 is missing" in missing.stderr) == (2, True)
 
 
+def test_where_a_script_ends_is_a_line_of_its_own() -> None:
+    compile_ = "triton.compile(triton.compiler.ASTSource(one, {'y': '*fp32'}, {'N': 8}))\n"
+    code, told = target(compile_)
+    assert (code, told["stopped_at"]) == (1, f"{Path('script.py').resolve()}:{KERNELS.count(chr(10)) + 1}")
+    code, told = target("launch(1)\nraise KeyboardInterrupt\n")
+    assert told["failure"].startswith("KeyboardInterrupt at ")
+
+
 def test_a_limit_of_specializations() -> None:
     body = "for kind in ('fp16', 'fp32'):\n    two[(1,)](Pointer(kind), 1)\n"
     assert target(body, "--max-specializations=2")[0] == 0
@@ -297,3 +319,24 @@ def test_what_a_target_prints_is_shown_and_kept() -> None:
     shown = check("script.py").stderr
     assert "| by a program" in shown
     assert "\x1b" not in shown
+
+
+CONFIGS = """
+configs = [triton.Config({"N": 1}, auto_blockify_size=size) for size in (2, 4, 8)]
+never = triton.autotune(configs[2:], key=[])(two)
+triton.autotune(configs[:2], key=[])(two)[(1,)](Y)
+"""
+
+
+def test_a_key_that_a_config_lost_counts_launched_or_not() -> None:
+    code, told = target(CONFIGS)
+    assert code == 0
+    assert [[fate["value"] for fate in each["keys"]] for each in told["compiles"]] == [[2], [4]]
+    assert [key["fate"]["value"] for key in told["config_keys"]] == [8]
+    assert target(CONFIGS.replace("[2:]", "[1:2]").replace(", 8)", ")"), "--leaks=error")[0] == 1
+    assert (
+        target(CONFIGS.partition("triton.autotune(configs[:2]")[0] + "launch(1)\n", "--leaks=error")[0] == 1
+    )
+    shown = check("script.py").stdout
+    assert "triton.Config at script.py:" in shown
+    assert "not launched: auto_blockify_size=8: no option of this release, left out of the config" in shown

@@ -14,10 +14,11 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any, Callable
+    import contextlib
+    from typing import Any
 
     from triton_ascend_compat.offline import CompileRecord, Session
+    from triton_ascend_compat.offline.records import ConfigKey
 
 #: The environment variable that asks for it; see `settings`.
 VARIABLE = "TRITON_ASCEND_CHECK_TARGET"
@@ -74,7 +75,7 @@ class _Process:
         self.path = list(sys.path)
         self.pid = os.getpid()
         self.stand_ins: Any = None
-        self.close: Callable[[], None] | None = None
+        self.stack: contextlib.ExitStack | None = None
         self.sessions: list[Session] = []
         self.aside: set[int] = set()
 
@@ -88,7 +89,7 @@ class _Process:
 
     def triton_imported(self) -> None:
         """Open the offline mode, which stays open; in pytest the plugin opens it for each test."""
-        if self.close is not None:
+        if self.stack is not None:
             return
         import contextlib
 
@@ -98,14 +99,14 @@ class _Process:
         from triton_ascend_compat.offline.session import Session
         from triton_ascend_compat.shim import Hook
 
-        stack = contextlib.ExitStack()
-        self.close = stack.close
+        self.stack = contextlib.ExitStack()
         Hook(Session, "add", self._wrap_add).put()
+        Hook(Session, "config_made", self._wrap_config_made).put()
         if self.kind == "pytest" and "triton_ascend_compat.pytest_plugin" in sys.modules:
             return
         Hook(Session, "largest_fit", self._wrap_largest_fit).put()
         triton_ascend_compat.enable()
-        session = stack.enter_context(
+        session = self.stack.enter_context(
             offline(self.chip, hivm=self.hivm, cache=self.cache, execute=self.execute)
         )
         self.sessions.append(session)
@@ -128,6 +129,15 @@ class _Process:
 
         return add
 
+    def _wrap_config_made(self, original: Any) -> Any:
+        """`Session.config_made`: write the key, maybe of a config that is never launched."""
+
+        def config_made(session: Session, key: ConfigKey) -> None:
+            original(session, key)
+            self.file.write(config_key=key.as_dict())
+
+        return config_made
+
     def _wrap_largest_fit(self, original: Any) -> Any:
         """`Session.largest_fit`: what it tries is nothing that the target asked for."""
 
@@ -142,12 +152,12 @@ class _Process:
 
     def program_starts(self, event: str, arguments: tuple[Any, ...]) -> None:
         """An audit hook: tell of a Python process that is started so that nothing is recorded there."""
-        if event in ("subprocess.Popen", "os.posix_spawn", "os.exec"):
-            program, words, env = arguments[0], arguments[1], arguments[-1]
-            words = [words] if isinstance(words, (str, bytes)) else list(words)
-            told = [os.fsdecode(word) for word in [program, *words][:8] if word is not None]
-            if _is_python(told) and (_isolated(told) or not _inherits(env)):
-                self.file.write(outside=" ".join(told[1:]))
+        if event in ("subprocess.Popen", "os.posix_spawn", "os.exec", "os.system"):
+            from triton_ascend_compat.checking import starting
+
+            told = starting.unrecorded(event, arguments)
+            if told is not None:
+                self.file.write(outside=told)
 
     def ends(self) -> None:
         """Write how the process ends, last of all; a forked one leaves the session to whom it belongs."""
@@ -157,16 +167,21 @@ class _Process:
         of_kernel = False
         for session in self.sessions:
             self.file.end(session)
-        if self.close is not None:
+        if self.stack is not None:
             from triton_ascend_compat.checking import going_on
 
             of_kernel = going_on.is_of_a_kernel(error)
-            self.close()
         sys.path[:] = self.path  # `json` is Python's own, whatever lies beside the script
         end: dict[str, object] = {"pid": self.pid, "of_kernel": of_kernel, "error": None, "at": None}
         if error is not None:
-            end["error"], end["at"] = f"{type(error).__name__}: {text_of(error)}", _place(error)
+            told = type(error).__name__, text_of(error)
+            end["error"], end["at"] = ": ".join(filter(None, told)), _place(error)
         self.file.write(end=end)
+
+    def close(self) -> None:
+        """Leave the offline mode, unless this is a forked process."""
+        if os.getpid() == self.pid and self.stack is not None:
+            self.stack.close()
 
 
 def start() -> None:
@@ -179,9 +194,9 @@ def start() -> None:
     from triton_ascend_compat.startup import import_hook
 
     process = _Process(value)
-    # The first to register is the last to be called: behind all that the target registers, and before
-    # weakref's, which takes away temporary folders that the offline mode needs until then.
-    weakref.finalize(process, bool).detach()
+    # The first to register is the last to be called, behind all that the target registers. Finalizers come
+    # still later, and this one is the last of them: what they launch is recorded, too.
+    weakref.finalize(process, process.close)
     atexit.register(process.ends)
     import_hook.arm("torch", process.torch_imported)
     import_hook.arm("triton", process.triton_imported)
@@ -202,36 +217,14 @@ def _thread() -> int:
     return threading.get_ident()
 
 
-def _is_python(words: list[str]) -> bool:
-    return any(word.rpartition("/")[2].startswith("python") for word in words[:2])
-
-
-def _isolated(words: list[str]) -> bool:
-    """Whether Python is told to look at no PYTHONPATH, or to import no `site`: -I, -E, -S, also as in -IB."""
-    for word in words[2:]:
-        if not word.startswith("-") or word.startswith("--") or word[1:2] in ("c", "m"):
-            return False
-        if set("IES") & set(word[1:]):
-            return True
-    return False
-
-
-def _inherits(env: Mapping[Any, Any] | None) -> bool:
-    names = {
-        os.fsdecode(name): os.fsdecode(value) for name, value in (os.environ if env is None else env).items()
-    }
-    return VARIABLE in names and CHILDREN in names.get("PYTHONPATH", "").split(os.pathsep)
-
-
 def _place(error: BaseException) -> str | None:
     """`file:line` at which the script ended: the last line of its own, or else where the error was raised."""
-    if isinstance(error, SyntaxError):
+    if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{error.filename}:{error.lineno}"
-    script = os.path.abspath(getattr(sys.modules["__main__"], "__file__", None) or "")  # noqa: PTH100
     places, traceback = [], error.__traceback__
     while traceback is not None:
         places.append((traceback.tb_frame.f_code.co_filename, traceback.tb_lineno))
         traceback = traceback.tb_next
     places = [place for place in places if not place[0].startswith("<")]
-    own = [place for place in places if os.path.abspath(place[0]) == script] or places  # noqa: PTH100
+    own = [place for place in places if place[0] == places[0][0]]  # the script is what was called first
     return f"{own[-1][0]}:{own[-1][1]}" if own else None

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any, Callable
 
+from triton_ascend_compat.errors import CompileOptionError
 from triton_ascend_compat.shim import Hook
 
 _MARK = "ascend check: of a kernel"
@@ -36,8 +37,6 @@ def mark(error: BaseException) -> None:
 
 def is_of_a_kernel(error: BaseException | None) -> bool:
     """Whether `error` is marked, or was made of such a one: by `raise … from`, or by Triton's own code."""
-    from triton_ascend_compat import CompileOptionError
-
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         if getattr(error, _MARK, False) or isinstance(error, CompileOptionError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -20,13 +21,14 @@ from typing import Any, Callable
 
 from triton_ascend_compat import startup
 from triton_ascend_compat.checking import child
+from triton_ascend_compat.offline import findings
 from triton_ascend_compat.offline.execute import Tally
-from triton_ascend_compat.offline.records import CompileRecord
+from triton_ascend_compat.offline.records import CompileRecord, ConfigKey
 
 #: How pytest ends when tests failed, and when it collected none.
 _TESTS_FAILED, _NO_TESTS = 1, 5
 
-#: How much of what a target prints is kept: its last characters.
+#: How much of what a target prints is kept: its last bytes.
 MOST_OUTPUT = 100_000
 
 #: How long processes that are to end have before they are killed, in seconds.
@@ -93,6 +95,8 @@ def _parse_target(word: str) -> Target:
     if path.is_dir() and not (path / "__main__.py").is_file():
         raise BadTarget(f"{name} is a folder without a __main__.py")
     if path.exists():
+        if path.suffix == ".ipynb":
+            raise BadTarget(f"{name} is a notebook; `jupyter nbconvert --to script` makes a script of it")
         if not os.access(path, os.R_OK):
             raise BadTarget(f"the script cannot be read: {name}")
         return Target("script", name, tuple(arguments))
@@ -171,6 +175,7 @@ class Outcome:
         went_on: `file:line` of each launch that failed and that the script went on after.
         outside: command lines of child processes in which nothing could be recorded.
         tally: what became of its launches; None where none was executed.
+        config_keys: those that were left out of configs none of which was launched.
         tests_passed: whether this is a run of pytest that passed: what did not compile in it was expected.
     """
 
@@ -184,6 +189,7 @@ class Outcome:
     outside: tuple[str, ...] = ()
     tally: Tally | None = None
     tests_passed: bool = False
+    config_keys: tuple[ConfigKey, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -210,6 +216,7 @@ class Outcome:
             tuple(data["outside"]),
             _tally_of([data["execution"]]) if data["execution"] is not None else None,
             data["tests_passed"],
+            tuple(map(ConfigKey.from_dict, data["config_keys"])),
         )
 
 
@@ -246,12 +253,12 @@ class _Running:
         return self.told is not None or self.process.poll() is not None
 
     def end(self) -> None:
-        """End what is left of its process group."""
+        """End what is left of its process group, and its descendants that have left the group."""
         for number in (signal.SIGTERM, signal.SIGKILL):
-            try:
-                os.killpg(self.process.pid, number)
-            except (ProcessLookupError, PermissionError):
-                break
+            strays = _with_environment(str(self.file).encode())
+            for kill, pid in [(os.killpg, self.process.pid), *((os.kill, stray) for stray in strays)]:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    kill(pid, number)
             limit = time.monotonic() + (_GRACE if number == signal.SIGTERM else 0)
             while self.process.poll() is None and time.monotonic() < limit:
                 time.sleep(0.02)
@@ -259,7 +266,9 @@ class _Running:
 
     def outcome(self) -> Outcome:
         """What came of it."""
-        told = self.output.read_text(encoding="utf-8", errors="replace")
+        with self.output.open("rb") as file:
+            file.seek(max(0, self.output.stat().st_size - MOST_OUTPUT))
+            told = file.read().decode(errors="replace")
         outcome = _read(self.job, self.file, self.process.pid)
         failure, code = self.told, self.process.returncode
         passed = failure is None and self.job.target.kind == "pytest" and code == 0
@@ -270,9 +279,8 @@ class _Running:
         elif failure is None:
             failure = outcome.failure if code != 0 else None
         stopped_at = outcome.stopped_at if code != 0 else None
-        output = told[-MOST_OUTPUT:]
         return dataclasses.replace(
-            outcome, failure=failure, stopped_at=stopped_at, output=output, tests_passed=passed
+            outcome, failure=failure, stopped_at=stopped_at, output=told, tests_passed=passed
         )
 
 
@@ -339,12 +347,21 @@ class _signals:
             signal.signal(number, handler)
 
 
+def _with_environment(text: bytes) -> list[int]:
+    """The processes in whose environment the text stands, where the system shows that (Linux)."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            found += [int(file.parent.name)] if text in file.read_bytes() else []
+    return found
+
+
 def _read(job: Job, file: Path, pid: int) -> Outcome:
     records: list[CompileRecord] = []
     launches, tests, tallies = 0, [], []
     failure: str | None = None
     stopped_at: str | None = None
-    went_on, outside = [], []
+    went_on, outside, config_keys = [], [], []
     for line in _lines(file):
         if "record" in line:
             records.append(CompileRecord.from_dict(line["record"]))
@@ -355,6 +372,7 @@ def _read(job: Job, file: Path, pid: int) -> Outcome:
             ]
         launches += line.get("launches", 0)
         tallies += [line["tally"]] if "tally" in line else []
+        config_keys += [ConfigKey.from_dict(line["config_key"])] if "config_key" in line else []
         went_on += [line["went_on"]] if "went_on" in line else []
         outside += [line["outside"]] if "outside" in line else []
         tests += [line["test"]] if "test" in line else []
@@ -372,7 +390,8 @@ def _read(job: Job, file: Path, pid: int) -> Outcome:
         excuse = tally.excuse() if tally is not None else nothing
         failure += f"; {excuse}" if excuse else ""
     once = tuple(dict.fromkeys(went_on)), tuple(dict.fromkeys(outside))
-    return Outcome(job, tuple(records), launches, failure, "", stopped_at, *once, tally)
+    left = tuple(findings.not_launched(config_keys, records))
+    return Outcome(job, tuple(records), launches, failure, "", stopped_at, *once, tally, config_keys=left)
 
 
 def _tally_of(told: list[Any]) -> Tally:

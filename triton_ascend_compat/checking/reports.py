@@ -19,9 +19,10 @@ from triton_ascend_compat.checking.verdict import (
     leaks,
     too_many,
 )
+from triton_ascend_compat.decision.plan import Fate
 from triton_ascend_compat.decision.plan import Outcome as KeyOutcome
 from triton_ascend_compat.offline import findings
-from triton_ascend_compat.offline.records import CompileRecord
+from triton_ascend_compat.offline.records import CompileRecord, ConfigKey
 
 NOT_EXECUTED = "Compiled only: nothing was executed or timed, and CANN's code generator did not run."
 
@@ -59,13 +60,18 @@ def describe_error(record: CompileRecord) -> str:
 
 def describe_keys(record: CompileRecord) -> list[str]:
     """What became of each misplaced key, and which options the backend dropped; a phrase each."""
-    told = [
-        f"{fate.key}={fate.value!r}: {_FATES[fate.outcome]} the {fate.where.value}"
-        for fate in record.keys
-        if not fate.quiet
-    ]
+    told = [_describe_fate(fate) for fate in record.keys if not fate.quiet]
     told += [f"{key}={record.asked[key]!r}: dropped by the backend" for key in record.dropped]
     return list(map(clean, told))
+
+
+def describe_config_key(key: ConfigKey) -> str:
+    """What became of a key of a config that was never launched."""
+    return clean(f"triton.Config at {_short(key.location)}, not launched: {_describe_fate(key.fate)}")
+
+
+def _describe_fate(fate: Fate) -> str:
+    return f"{fate.key}={fate.value!r}: {_FATES[fate.outcome]} the {fate.where.value}"
 
 
 def summary(outcomes: Sequence[Outcome], rules: Rules = DEFAULT_RULES) -> dict[str, int]:
@@ -115,6 +121,8 @@ def remarks_on(outcome: Outcome, rules: Rules) -> list[tuple[str, str]]:
     told += [
         ("notice", f"{label}: a child process ran outside of the check: {each}") for each in outcome.outside
     ]
+    level = "error" if rules.leaks_fail else "notice"
+    told += [(level, f"{label}: {describe_config_key(key)}") for key in outcome.config_keys]
     return [(level, clean(line)) for level, line in told]
 
 
@@ -178,6 +186,7 @@ def as_json(outcomes: Sequence[Outcome], rules: Rules = DEFAULT_RULES, shard: st
                         key: getattr(outcome, key)
                         for key in ("failure", "empty", "stopped_at", "went_on", "outside", "tests_passed")
                     },
+                    "config_keys": [key.as_dict() for key in outcome.config_keys],
                     "launches": outcome.launches,
                     "launches_not_executed": outcome.launches
                     - (outcome.tally.computed if outcome.tally is not None else 0),

@@ -75,6 +75,7 @@ def exit_code(outcomes: Sequence[Outcome], rules: Rules) -> int:
     if any(each.failure is not None or (each.empty and not rules.allow_empty) for each in outcomes):
         return TARGET_FAILED
     records = [record for outcome in outcomes for record in outcome.records]
-    leaked = rules.leaks_fail and any(map(leaks, records))
+    lost = any(outcome.config_keys for outcome in outcomes)
+    leaked = rules.leaks_fail and (lost or any(map(leaks, records)))
     raised = any(outcome.went_on or outcome.stopped_at for outcome in outcomes)
     return KERNEL_FAILED if failing(outcomes, rules) or raised or leaked or too_many(records, rules) else 0

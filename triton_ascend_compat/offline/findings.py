@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from triton_ascend_compat.offline.records import CompileRecord
+from triton_ascend_compat.offline.records import CompileRecord, ConfigKey
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,14 @@ def vain(records: Iterable[CompileRecord]) -> list[Vain]:
         if len(numbers) > 1:
             found.append(Vain(kernel, location, chip, numbers, differ, left_out and bool(differ)))
     return found
+
+
+def not_launched(keys: Iterable[ConfigKey], records: Iterable[CompileRecord]) -> list[ConfigKey]:
+    """Those of the keys that no record tells of, as no config with them was launched; what asks for nothing
+    is none."""
+    seen = {(fate.key, repr(fate.value)) for record in records for fate in record.keys}
+    left = [key for key in keys if not key.fate.quiet and (key.fate.key, repr(key.fate.value)) not in seen]
+    return list({str(key): key for key in left}.values())
 
 
 def _specialization(record: CompileRecord) -> tuple[tuple[str, str], ...]:

@@ -19,6 +19,7 @@ from triton_ascend_compat.decision.plan import Fate, Where
 from triton_ascend_compat.offline import backend as ascend
 from triton_ascend_compat.offline.compiling import Compile, Launch, Tuning, local_values
 from triton_ascend_compat.offline.driver import NPUUtils, RecordingDriver, compile_only, measures_infinity
+from triton_ascend_compat.offline.records import ConfigKey
 from triton_ascend_compat.offline.session import Session
 from triton_ascend_compat.offline.stand_ins.language import both_names
 from triton_ascend_compat.shim import Hook
@@ -178,6 +179,8 @@ class Hooks:
             # Told while the config is made; its launches are to come.
             config = next((v for v in local_values() if type(v) is generations.config_class()), None)
             self._config_fates.setdefault(id(config), (config, []))[1].append(event.fate)
+            if session is not None:
+                session.config_made(ConfigKey(event.fate, event.location))
         elif work is not None:
             work.take(event.fate)
 

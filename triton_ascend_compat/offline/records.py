@@ -57,6 +57,24 @@ class Overflow:
 
 
 @dataclass(frozen=True)
+class ConfigKey:
+    """A key that was left out of, or refused in, a `triton.Config` when that was made; `location` is the
+    `file:line` of the call."""
+
+    fate: Fate
+    location: str | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `json.dumps`."""
+        return {"fate": _as_json(self.fate), "location": self.location}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ConfigKey:
+        """The inverse of `as_dict`."""
+        return cls(_fate(data["fate"]), data["location"])
+
+
+@dataclass(frozen=True)
 class CompileRecord:
     """One compile in offline mode, or a launch that was refused.
 
@@ -163,15 +181,16 @@ class CompileRecord:
     def from_dict(cls, data: Mapping[str, Any]) -> CompileRecord:
         """The inverse of `as_dict`, but for what had to become a `repr`."""
         values = dict(data)
-        values["keys"] = tuple(
-            Fate(**{**key, "where": Where(key["where"]), "outcome": Outcome(key["outcome"])})
-            for key in values["keys"]
-        )
+        values["keys"] = tuple(map(_fate, values["keys"]))
         values["stages"] = tuple(StageTime(**stage) for stage in values["stages"])
         values["memory"] = tuple(Memory(**memory) for memory in values["memory"])
         values["overflow"] = Overflow(**values["overflow"]) if values["overflow"] else None
         values["notes"] = tuple(values["notes"])
         return cls(**values)
+
+
+def _fate(data: Mapping[str, Any]) -> Fate:
+    return Fate(**{**data, "where": Where(data["where"]), "outcome": Outcome(data["outcome"])})
 
 
 def _as_json(value: Any) -> Any:

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import itertools
 import os
+import shutil
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,7 @@ from triton_ascend_compat.offline import backend, fits, hivm
 from triton_ascend_compat.offline.chips import DEFAULT_CHIP, check_chip
 from triton_ascend_compat.offline.compiling import Compile, Launch, local_values
 from triton_ascend_compat.offline.execute import Executor
-from triton_ascend_compat.offline.records import CompileRecord
+from triton_ascend_compat.offline.records import CompileRecord, ConfigKey
 from triton_ascend_compat.offline.results import Launched
 
 #: Numbers that no real device has: the JIT keeps kernels in memory by device, and those of one session must
@@ -39,6 +40,7 @@ class Session:
         launches: how many launches were asked for.
         raised: the runs of tuners (`CompileRecord.tuning`) that ended in an exception.
         candidates: the tuner (its `id`), the config's number and the kernel's hash of each that is recorded.
+        config_keys: what became of keys of each `triton.Config` that was made, launched or not.
         arguments: what launches were given, by which an assertion on results is recognised.
         outer: the session inside which this one was opened; its `on_record` hears of these compiles too.
         nested: the sessions that were opened inside, by a script or a test itself.
@@ -71,6 +73,7 @@ class Session:
         self.tuners: dict[int, dict[str, Any]] = {}
         self.raised: set[str] = set()
         self.candidates: set[tuple[int, int | None, str]] = set()
+        self.config_keys: list[ConfigKey] = []
         self.arguments = Launched()
         self.outer: Session | None = None
         self.nested: list[Session] = []
@@ -147,6 +150,10 @@ class Session:
             self.launches += 1
         if self.outer is not None:
             self.outer.count_launch()
+
+    def config_made(self, key: ConfigKey) -> None:
+        """Take note of what became of a key of a config."""
+        self.config_keys.append(key)
 
     def ask_defaults(self, ask: Callable[[], Mapping[str, Any]]) -> None:
         """Ask for the backend's default options, once."""
@@ -246,9 +253,9 @@ class _State:
     def folder(self) -> Path:
         """The folder with the stand-ins for hivmc, made for the first session that needs it."""
         if self.stand_ins is None:
-            folder = self.undo.enter_context(tempfile.TemporaryDirectory(prefix="ascend-offline-"))
-            hivm.write_stand_ins(Path(folder))
-            self.stand_ins = Path(folder)
+            self.stand_ins = Path(tempfile.mkdtemp(prefix="ascend-offline-"))
+            self.undo.callback(_remove, self.stand_ins, os.getpid())
+            hivm.write_stand_ins(self.stand_ins)
         return self.stand_ins
 
     def renew_locks(self) -> None:
@@ -256,6 +263,11 @@ class _State:
         self.lock = threading.RLock()
         for session in self.open:
             session.lock = threading.Lock()
+
+
+def _remove(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:  # and no forked child of it
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 _state = _State()

@@ -19,11 +19,13 @@ from triton_ascend_compat.offline import (
     NoAscendBackend,
     Session,
     UnknownChip,
+    findings,
     judging,
     offline,
 )
 from triton_ascend_compat.offline.chips import check_chip
 from triton_ascend_compat.offline.execute import NotExecutedWarning, Tally
+from triton_ascend_compat.offline.records import ConfigKey
 from triton_ascend_compat.offline.stand_ins import for_torch_npu
 
 _CANNOT = (UnknownChip, NoAscendBackend, HivmUnavailable, triton_ascend_compat.CompatError)
@@ -80,6 +82,7 @@ class Run:
         self._file = RecordFile(records) if records is not None else None
         self._sessions: dict[str, Session] = {}
         self._told: list[dict[str, Any]] = []
+        self._config_keys: list[dict[str, Any]] = []
         self._launches = 0
         self._between = 0
         self._execute = execute
@@ -110,7 +113,7 @@ class Run:
         session = self._sessions.get(item.nodeid)
         if session is None or call.when != "call":
             return
-        leaks = [line for record in session.records for line in _leaks(record)]
+        leaks = _leaks(session.records, session.config_keys)
         if report.passed and leaks and self._leaks_fail:
             report.outcome = "failed"
             report.longrepr = "misplaced compile options:\n" + "\n".join(dict.fromkeys(leaks))
@@ -141,8 +144,12 @@ class Run:
             return None
         tally = session.executor.tally if session.executor is not None else Tally()
         records = [*self._between_tests(), *session.with_fits()]
-        told = [record.as_dict() for record in records]
-        return {"records": told, "launches": session.launches, "tally": tally.as_dict()}
+        return {
+            "records": [record.as_dict() for record in records],
+            "config_keys": [key.as_dict() for key in session.config_keys],
+            "launches": session.launches,
+            "tally": tally.as_dict(),
+        }
 
     def _between_tests(self) -> list[CompileRecord]:
         """What was compiled outside of tests and has not been told yet."""
@@ -153,18 +160,26 @@ class Run:
     def as_dict(self) -> dict[str, Any]:
         """What this process saw, for the one that prints the summary."""
         self._told += [record.as_dict() for record in self._between_tests()]
-        return {"records": self._told, "launches": self._launches, "tally": self._tally.as_dict()}
+        outside = [key.as_dict() for key in (self._outer.config_keys if self._outer is not None else ())]
+        return {
+            "records": self._told,
+            "config_keys": self._config_keys + outside,
+            "launches": self._launches,
+            "tally": self._tally.as_dict(),
+        }
 
     def add(self, told: dict[str, Any]) -> None:
         """Take what another process saw."""
         self._told += told["records"]
+        self._config_keys += told["config_keys"]
         self._launches += told["launches"]
         self._tally.add(told["tally"])
 
     def print_summary(self, terminal: Any) -> None:
         """The section at the end of pytest's report."""
-        records = [CompileRecord.from_dict(data) for data in self.as_dict()["records"]]
-        if not records:
+        seen = self.as_dict()
+        records = [CompileRecord.from_dict(data) for data in seen["records"]]
+        if not records and not seen["config_keys"]:
             return
         terminal.write_sep("=", "Ascend offline")
         for chip in dict.fromkeys(record.chip for record in records):
@@ -179,7 +194,7 @@ class Run:
             for record in records
             if not record.ok
         ]
-        lines += [line for record in records for line in _leaks(record)]
+        lines += _leaks(records, map(ConfigKey.from_dict, seen["config_keys"]))
         lines += [f"{_where(record)}: {note}" for record in records if record.ok for note in record.notes]
         for line, count in collections.Counter(lines).items():
             terminal.write_line(line + (f" ({count} times)" if count > 1 else ""))
@@ -236,8 +251,9 @@ def _compares_results(call: pytest.CallInfo[None], session: Session) -> bool:
     )
 
 
-def _leaks(record: CompileRecord) -> list[str]:
-    return [f"{_where(record)}: {told}" for told in reports.describe_keys(record)]
+def _leaks(records: Iterable[CompileRecord], config_keys: Iterable[ConfigKey]) -> list[str]:
+    told = [f"{_where(each)}: {line}" for each in records for line in reports.describe_keys(each)]
+    return told + list(map(reports.describe_config_key, findings.not_launched(config_keys, records)))
 
 
 def _where(record: CompileRecord) -> str:
