@@ -130,7 +130,7 @@ def write_context(folder: Path) -> None:
 
 
 def fetch(folder: Path) -> None:
-    """Fetch the commits that no repository of TRITON_ASCEND_GIT holds into one in `folder`, and nothing older."""
+    """Fetch the commits that no repository of TRITON_ASCEND_GIT holds into one in `folder`."""
     for commit in dict.fromkeys(tree.commit for tree in TREES if tree.commit):
         if repository_with(commit) is None:
             subprocess.run(["git", "init", "--quiet", "--bare", str(folder)], check=True)
