@@ -164,7 +164,24 @@ def _settle(fate: Fate, earlier: list[Fate], options: dict[str, Any], standing: 
 
 
 def judge(key: str, value: Any, where: Where, policy: Policy, parameters: Collection[str] = ()) -> Fate:
-    """What becomes of one key that is none of the kernel's `parameters` and whose plain value is `value`."""
+    """What becomes of one key that is none of the kernel's `parameters` and whose plain value is `value`.
+
+    It depends on nothing else, so that an answer is kept; a tuner asks the same thousands of times."""
+    asked = (where, key, type(value), value) if type(value) in _LOOKED_UP else None
+    fate = policy.judged.get(asked) if asked else None
+    if fate is None:
+        fate = _judge(key, value, where, policy, parameters)
+        if asked and not fate.unknown and len(policy.judged) < _MOST_KEPT:  # else parameters count
+            policy.judged[asked] = fate
+    return fate
+
+
+#: Whose equal values print alike, which 0.0 and -0.0 do not.
+_LOOKED_UP = frozenset({bool, int, str, type(None)})
+_MOST_KEPT = 10_000
+
+
+def _judge(key: str, value: Any, where: Where, policy: Policy, parameters: Collection[str]) -> Fate:
     about = policy.about(key)
     kind = about.kind
     if where is Where.CONSTANTS and policy.delivers_itself and kind is Kind.INSTALLED:
@@ -268,7 +285,7 @@ def nearest_names(name: str, candidates: Iterable[str]) -> list[str]:
     return difflib.get_close_matches(name, sorted(candidates), n=3, cutoff=0.7)
 
 
-_PLAIN = frozenset({bool, int, float, str, type(None)})
+_PLAIN = _LOOKED_UP | {float}
 
 
 def plain_value(value: Any) -> Any:

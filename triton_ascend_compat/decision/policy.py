@@ -14,7 +14,7 @@ from typing import Any
 from triton_ascend_compat.decision import catalogue
 from triton_ascend_compat.decision.catalogue import KnownOption, Rename
 from triton_ascend_compat.decision.foreign import ForeignOption, foreign_options
-from triton_ascend_compat.decision.plan import Kind, Where, nearest_names
+from triton_ascend_compat.decision.plan import Fate, Kind, Where, nearest_names
 
 #: The fix that serves each place where a key may stand.
 _FIX_OF = {
@@ -99,6 +99,7 @@ class Policy:
         delivers_itself: whether this Triton takes installed options out of the constants by itself.
         config_drops_unknown: whether `triton.Config` takes any keyword and drops what it does not know.
         release: the installed triton-ascend, for messages.
+        judged: the fates of what was asked before, kept by `plan.judge`.
     """
 
     installed: InstalledOptions
@@ -112,6 +113,7 @@ class Policy:
     delivers_itself: bool = False
     config_drops_unknown: bool = False
     release: str = "this triton-ascend"
+    judged: dict[Any, Fate] = field(default_factory=dict, repr=False)
     _about: dict[str, About] = field(default_factory=dict, repr=False)
 
     @functools.cached_property
