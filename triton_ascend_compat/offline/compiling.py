@@ -12,6 +12,7 @@ import functools
 import hashlib
 import inspect
 import itertools
+import linecache
 import os
 import sys
 import time
@@ -252,12 +253,14 @@ class Compile:
         """The compile ends with `error`."""
         told = getattr(error, "stderr", None)
         text = told.decode(errors="replace") if isinstance(told, bytes) and told else str(error)
+        file, _, line = (at := _location_of(error, self.source) or "").rpartition(":")
         self._end(
             # `compile` turns what an external compiler raises into an MLIRCompilationError.
             error_type="MLIRCompilationError" if hasattr(error, "stderr") else type(error).__name__,
             error=error_line(error, text),
             detail=text,
-            error_location=_location_of(error, self.source),
+            error_location=at or None,
+            error_source=linecache.getline(file, int(line)).strip() if at else None,
             overflow=Overflow.found_in(text),
             ir=self.ir,
         )
