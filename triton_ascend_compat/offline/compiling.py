@@ -77,8 +77,9 @@ class Launch:
         self.session, self.fn = session, fn
         self.grid = keywords.get("grid")
         bound = {**dict(zip(fn.arg_names, args)), **keywords}
-        defaults = {param.name: param.default for param in fn.params if param.has_default}
-        self.arguments = {name: bound.get(name, defaults.get(name)) for name in fn.arg_names}
+        if not bound.keys() >= set(fn.arg_names):
+            bound = {**{param.name: param.default for param in fn.params if param.has_default}, **bound}
+        self.arguments = {name: bound.get(name) for name in fn.arg_names}
         self.options: dict[str, Any] = {}
         self.ask({key: value for key, value in keywords.items() if key not in ("grid", "warmup", "stream")})
         self.parsed = False
