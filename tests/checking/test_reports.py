@@ -97,7 +97,7 @@ def test_many_configs_are_few_lines() -> None:
     assert len(lines) < 10
     (failed,) = [line for line in lines if "too wide" in line]
     assert "8 of 112: ROWS=1,2,3,4,5,6,7,8 COLUMNS=96" in failed
-    assert "    tuning in vain: 8 candidates are one kernel" in lines
+    assert "    tuning in vain: 8 candidates are one kernel: ROWS left out" in lines
     assert len(reports.as_github([outcome(*records)]).splitlines()) == 2
 
 
@@ -113,7 +113,7 @@ def test_what_compilers_are_asked_for_is_in_the_table() -> None:
         for number, granted in enumerate(kinds)
     ]
     table = reports.as_table([outcome(*records)])
-    assert "3 specializations: x *fp16 | *fp32; n neither | n == 1 | n divisible by 16\n" in table
+    assert "3 specializations: x: *fp32, *fp16; n == 1; n divisible by 16\n" in table
     assert "UB: 1,024 to 3,072 of 196,608 bytes used" in table
     assert "delivered, as is the default: num_warps=4" in table
     assert "  num_warps=4: delivered; in add\n" in reports.options_table([outcome(*records)])

@@ -36,12 +36,14 @@ def test_types_are_specializations_too() -> None:
     assert "x: *fp16, *fp32" in found.varied
 
 
-def run_tuner(*configs: dict[str, Any], **mode: Any) -> list[Any]:
+def run_tuner(*configs: dict[str, Any], make: Any = triton.Config, **mode: Any) -> list[Any]:
     triton_ascend_compat.enable()
     try:
         with offline(**mode) as session, warnings.catch_warnings():
             warnings.simplefilter("ignore", AbsentOptionWarning)
-            triton.autotune([triton.Config(each) for each in configs], key=[])(add)[(1,)](*POINTERS, 1000)
+            tuner = triton.autotune([make(each) for each in configs], key=["n"])(add)
+            for n in (1000, 1001, 1000):
+                tuner[(1,)](*POINTERS, n)
     finally:
         triton_ascend_compat.disable()
     return session.records
@@ -60,8 +62,39 @@ def test_candidates_that_differ_without_effect_are_one_kernel(tool: str) -> None
     assert (found.configs, found.differ, found.left_out) == ((0, 1), ("multibuffer",), False)
 
 
+def test_candidates_that_were_never_compiled_are_told_too() -> None:
+    """What is a keyword of Config is left out there, so that Triton has the kernel in memory already."""
+
+    def make(given: dict[str, Any]) -> Any:
+        return triton.Config({"XBLOCK": given["XBLOCK"]}, auto_blockify_size=given["size"])
+
+    records = run_tuner(*({"XBLOCK": 64, "size": size} for size in (2, 4, 8)), make=make)
+    (found,) = findings.vain(records)
+    assert (found.configs, found.differ, found.left_out) == ((0, 1, 2), ("auto_blockify_size",), True)
+    assert [[fate.value for fate in record.keys] for record in records] == [[2], [4], [8]]
+    assert [record.cached for record in records] == [False, True, True]
+
+
+def test_the_same_config_twice_is_one_kernel() -> None:
+    (found,) = findings.vain(run_tuner({"XBLOCK": 64}, {"XBLOCK": 64}))
+    assert (found.configs, found.differ, found.left_out) == ((0, 1), (), False)
+
+
 def test_candidates_that_differ_are_not_vain() -> None:
-    assert findings.vain(run_tuner({"XBLOCK": 64}, {"XBLOCK": 128})) == []
+    records = run_tuner({"XBLOCK": 64}, {"XBLOCK": 128})
+    assert findings.vain(records) == []
+    assert len(records) == 2  # one a candidate, however often it is launched
+
+
+@pytest.mark.parametrize("again", [1001, 1])
+def test_a_candidate_that_remains_may_be_in_memory(again: int) -> None:
+    """The configs that a run rules out are excused by those that it has; where they come from is all one."""
+    with offline() as session:
+        tuner = tuned([32, 128], fn=wide_only)
+        tuner[(1,)](*POINTERS, 1000)
+        tuner[(1,)](*POINTERS, again)
+    assert sum(not record.ok for record in session.records) > 1
+    assert judging.failing(session.records) == []
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,8 @@ def _parse_target(word: str) -> Target:
 class Job:
     """One target for one chip.
 
-    `cache` is the absolute path of the folder for compiled kernels, None for the default one.
+    `cache` is the absolute path of the folder for compiled kernels, None for the default one;
+    `tuner_failures` one of `judging.POLICIES`, None for what pytest's settings say.
     """
 
     target: Target
@@ -115,6 +116,7 @@ class Job:
     hivm: bool = False
     cache: str | None = None
     execute: bool = False
+    tuner_failures: str | None = None
 
     @property
     def label(self) -> str:
@@ -138,6 +140,7 @@ class Job:
             *(["--ascend-hivm"] if self.hivm else []),
             *(["--ascend-execute"] if self.execute else []),
             *([f"--ascend-cache={self.cache}"] if self.cache else []),
+            *([f"--ascend-tuner-failures={self.tuner_failures}"] if self.tuner_failures else []),
             *self.target.arguments,
         ]
 
@@ -168,6 +171,7 @@ class Outcome:
         went_on: `file:line` of each launch that failed and that the script went on after.
         outside: command lines of child processes in which nothing could be recorded.
         tally: what became of its launches; None where none was executed.
+        tests_passed: whether this is a run of pytest that passed: what did not compile in it was expected.
     """
 
     job: Job
@@ -179,6 +183,7 @@ class Outcome:
     went_on: tuple[str, ...] = ()
     outside: tuple[str, ...] = ()
     tally: Tally | None = None
+    tests_passed: bool = False
 
     @property
     def empty(self) -> bool:
@@ -204,6 +209,7 @@ class Outcome:
             tuple(data["went_on"]),
             tuple(data["outside"]),
             _tally_of([data["execution"]]) if data["execution"] is not None else None,
+            data["tests_passed"],
         )
 
 
@@ -256,6 +262,7 @@ class _Running:
         told = self.output.read_text(encoding="utf-8", errors="replace")
         outcome = _read(self.job, self.file, self.process.pid)
         failure, code = self.told, self.process.returncode
+        passed = failure is None and self.job.target.kind == "pytest" and code == 0
         if failure is None and self.job.target.kind == "pytest":
             failure = _pytest_failure(code, outcome)
         elif failure is None and code != 0 and outcome.failure is None and outcome.stopped_at is None:
@@ -263,8 +270,9 @@ class _Running:
         elif failure is None:
             failure = outcome.failure if code != 0 else None
         stopped_at = outcome.stopped_at if code != 0 else None
+        output = told[-MOST_OUTPUT:]
         return dataclasses.replace(
-            outcome, failure=failure, stopped_at=stopped_at, output=told[-MOST_OUTPUT:]
+            outcome, failure=failure, stopped_at=stopped_at, output=output, tests_passed=passed
         )
 
 

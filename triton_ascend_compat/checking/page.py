@@ -20,9 +20,9 @@ from triton_ascend_compat.checking.verdict import (
     by_kernel,
     exit_code,
     failing,
-    specializations,
     too_many,
 )
+from triton_ascend_compat.offline import findings
 from triton_ascend_compat.offline.records import CompileRecord
 
 Part = Union[str, Element]
@@ -36,9 +36,9 @@ _MOST_SHOWN = 8
 def as_html(outcomes: Sequence[Outcome], rules: Rules) -> str:
     """The page: the verdict, what failed, the kernels by chip and their configs, the options, the targets."""
     records = [record for outcome in outcomes for record in outcome.records]
-    failed = {id(record) for outcome in outcomes for record in failing(outcome.records, rules)}
+    failed = failing(outcomes, rules)
     state, told = ("bad", "Failed") if exit_code(outcomes, rules) else ("good", "Passed")
-    verdict = f"{told}: {reports.summary_line(outcomes)}"
+    verdict = f"{told}: {reports.summary_line(outcomes, rules)}"
     computed = [line for each in outcomes if each.tally is not None for line in each.tally.lines()]
     parts = (
         _tag("p", verdict, class_=f"verdict {state}"),
@@ -112,7 +112,7 @@ def _kernel(heads: Sequence[str], records: Sequence[CompileRecord], failed: Coll
         heads,
         _tag("span", _tag("code", first.kernel), " ", _tag("small", reports.short(first.location))),
         _tag("span", f"{len(compiled)} of {len(records)}", class_=state),
-        str(specializations(records)),
+        str(sum(found.count for found in findings.specializations(records))),
         _memory(records),
         f"{sum(record.milliseconds for record in records):,.0f} ms",
     )

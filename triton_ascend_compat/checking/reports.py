@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -18,10 +17,10 @@ from triton_ascend_compat.checking.verdict import (
     by_kernel,
     failing,
     leaks,
-    specializations,
     too_many,
 )
 from triton_ascend_compat.decision.plan import Outcome as KeyOutcome
+from triton_ascend_compat.offline import findings
 from triton_ascend_compat.offline.records import CompileRecord
 
 NOT_EXECUTED = "Compiled only: nothing was executed or timed, and CANN's code generator did not run."
@@ -69,13 +68,14 @@ def describe_keys(record: CompileRecord) -> list[str]:
     return list(map(clean, told))
 
 
-def summary(outcomes: Sequence[Outcome]) -> dict[str, int]:
+def summary(outcomes: Sequence[Outcome], rules: Rules = DEFAULT_RULES) -> dict[str, int]:
     """Counts over all outcomes."""
-    records = _all(outcomes)
+    records, failed = _all(outcomes), failing(outcomes, rules)
     return {
         "kernels": len({(record.kernel, record.location) for record in records}),
         "compiles": len(records),
-        "failed": sum(not record.ok for record in records),
+        "failed": len(failed),
+        "let_pass": sum(not record.ok and id(record) not in failed for record in records),
         "from_cache": sum(record.cached for record in records),
         "keys_moved": sum(len(record.keys_that_were(KeyOutcome.DELIVERED)) for record in records),
         "keys_ignored": sum(len(record.keys_that_were(KeyOutcome.IGNORED)) for record in records),
@@ -86,9 +86,9 @@ def summary(outcomes: Sequence[Outcome]) -> dict[str, int]:
     }
 
 
-def summary_line(outcomes: Sequence[Outcome]) -> str:
+def summary_line(outcomes: Sequence[Outcome], rules: Rules = DEFAULT_RULES) -> str:
     """The counts that are not zero, in one line."""
-    counts = summary(outcomes)
+    counts = summary(outcomes, rules)
     kernels, compiles = counts.pop("kernels"), counts.pop("compiles")
     told = [f"{compiles} compiles of {kernels} kernels", f"{counts.pop('failed')} failed"]
     told += [f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count]
@@ -119,13 +119,13 @@ def remarks_on(outcome: Outcome, rules: Rules) -> list[tuple[str, str]]:
 
 def as_table(outcomes: Sequence[Outcome], rules: Rules = DEFAULT_RULES) -> str:
     """For people: each kernel, with a line for what is the same in many configs, and then the counts."""
-    records = _all(outcomes)
+    records, failed = _all(outcomes), failing(outcomes, rules)
     lines = []
     for (kernel, location, chip), group in by_kernel(records).items():
-        lines += [f"{clean(kernel)}  {short(location)}  {chip}", *_of_kernel(group), ""]
+        lines += [f"{clean(kernel)}  {short(location)}  {chip}", *_of_kernel(group, failed), ""]
     told = [line for outcome in outcomes for _, line in remarks_on(outcome, rules)]
     told += map(clean, too_many(records, rules))
-    lines += [*told, *([""] if told else []), summary_line(outcomes)]
+    lines += [*told, *([""] if told else []), summary_line(outcomes, rules)]
     tallies = [outcome.tally for outcome in outcomes if outcome.tally is not None]
     lines += [line for tally in tallies for line in tally.lines()] or [NOT_EXECUTED]
     return "\n".join(lines) + "\n"
@@ -164,7 +164,7 @@ def as_json(outcomes: Sequence[Outcome], rules: Rules = DEFAULT_RULES, shard: st
             "version": 2,
             "executed": any(outcome.tally is not None for outcome in outcomes),
             "shard": shard,
-            "summary": summary(outcomes),
+            "summary": summary(outcomes, rules),
             "options": options_in_use(records),
             "too_many_specializations": too_many(records, rules),
             "targets": [
@@ -175,7 +175,7 @@ def as_json(outcomes: Sequence[Outcome], rules: Rules = DEFAULT_RULES, shard: st
                     "hivm": outcome.job.hivm,
                     **{
                         key: getattr(outcome, key)
-                        for key in ("failure", "empty", "stopped_at", "went_on", "outside")
+                        for key in ("failure", "empty", "stopped_at", "went_on", "outside", "tests_passed")
                     },
                     "launches": outcome.launches,
                     "launches_not_executed": outcome.launches
@@ -199,7 +199,7 @@ def as_junit(outcomes: Sequence[Outcome], rules: Rules = DEFAULT_RULES) -> str:
     root = ElementTree.Element("testsuites")
     for outcome in outcomes:
         suite = ElementTree.SubElement(root, "testsuite", name=clean(outcome.job.label))
-        failed = {id(record) for record in failing(outcome.records, rules)}
+        failed = failing([outcome], rules)
         for record in outcome.records:
             _junit_case(suite, record, id(record) in failed, rules)
         for line in too_many(outcome.records, rules):
@@ -242,9 +242,8 @@ def _junit_case(suite: ElementTree.Element, record: CompileRecord, failed: bool,
 
 def as_github(outcomes: Sequence[Outcome], rules: Rules = DEFAULT_RULES) -> str:
     """Workflow commands: an annotation at the kernel's line for all configs that fail, or leak, alike."""
-    lines = []
+    lines, failed = [], failing(outcomes, rules)
     for (kernel, location, chip), records in by_kernel(_all(outcomes)).items():
-        failed = {id(r) for outcome in outcomes for r in failing(outcome.records, rules)}
         told: dict[tuple[str, str, str, str | None], list[CompileRecord]] = {}
         for record in records:
             notes = [
@@ -269,7 +268,7 @@ def as_github(outcomes: Sequence[Outcome], rules: Rules = DEFAULT_RULES) -> str:
             for level, line in remarks_on(outcome, rules)
         ]
     lines += [_annotation("error", "specializations", line, None) for line in too_many(_all(outcomes), rules)]
-    lines.append(summary_line(outcomes))
+    lines.append(summary_line(outcomes, rules))
     return "\n".join(dict.fromkeys(lines)) + "\n"
 
 
@@ -283,12 +282,15 @@ def as_html(outcomes: Sequence[Outcome], rules: Rules = DEFAULT_RULES) -> str:
 FORMATS = {"table": as_table, "json": as_json, "junit": as_junit, "github": as_github, "html": as_html}
 
 
-def _of_kernel(records: Sequence[CompileRecord]) -> list[str]:
+def _of_kernel(records: Sequence[CompileRecord], failed: Collection[int]) -> list[str]:
     """The lines of one kernel: what became of its configs, and what there is to say of them."""
     states: dict[str, list[CompileRecord]] = {}
     remarks: dict[str, list[CompileRecord]] = {}
     for record in records:
-        state = ("ok (cache)" if record.cached else "ok") if record.ok else f"FAILED {error_of_many(record)}"
+        state = "ok (cache)" if record.cached else "ok"
+        if not record.ok:
+            fine = "ruled out" if record.tuning is not None else "expected"
+            state = f"{'FAILED' if id(record) in failed else fine} {error_of_many(record)}"
         states.setdefault(state, []).append(record)
         for remark in (*describe_keys(record), *map(clean, record.notes)):
             remarks.setdefault(remark, []).append(record)
@@ -359,16 +361,11 @@ def _kind(record: CompileRecord) -> str:
 
 def _varied(records: Sequence[CompileRecord]) -> list[str]:
     """How many specializations a kernel has, and what makes the difference."""
-    count, told = specializations(records), []
-    for name in dict.fromkeys(name for record in records for name in record.signature):
-        kinds = {
-            r.signature.get(name) for r in records if r.specialization.get(name, "").partition(" ")[0] != "=="
-        }
-        kinds = {kind for kind in kinds if kind is not None and kind != "constexpr"}
-        granted = dict.fromkeys(record.specialization.get(name, "neither") for record in records)
-        told += [f"{name} {' | '.join(sorted(map(str, kinds)))}"] if len(kinds) > 1 else []
-        told += [" | ".join(f"{name} {each}" for each in granted)] if len(granted) > 1 else []
-    return [f"{count} specializations: {clean('; '.join(told))}"] if count > 1 else []
+    return [
+        f"{found.count} specializations: {clean('; '.join(found.varied))}"
+        for found in findings.specializations(records)
+        if found.count > 1
+    ]
 
 
 def _options(records: Sequence[CompileRecord]) -> list[str]:
@@ -390,15 +387,15 @@ def _memory(records: Sequence[CompileRecord]) -> list[str]:
 
 
 def _vain(records: Sequence[CompileRecord]) -> list[str]:
-    """Candidates of a tuner that are one kernel, because what they differ in does not arrive."""
-    tuned = [r for r in records if r.tuning is not None and r.hash is not None]
-    groups = itertools.groupby(sorted(tuned, key=_kernel_in_tuner), key=_kernel_in_tuner)
-    sizes = [len({record.config_number for record in group}) for _, group in groups]
-    return [f"tuning in vain: {size} candidates are one kernel" for size in dict.fromkeys(sizes) if size > 1]
-
-
-def _kernel_in_tuner(record: CompileRecord) -> tuple[str, str]:
-    return str(record.tuning), str(record.hash)
+    """Candidates of a tuner that are one kernel, and why."""
+    told = []
+    for found in findings.vain(records):
+        why = f"{', '.join(found.differ)} {'left out' if found.left_out else 'without effect'}"
+        told.append(
+            f"tuning in vain: {len(found.configs)} candidates are one kernel: "
+            + clean(why if found.differ else "the same config")
+        )
+    return list(dict.fromkeys(told))
 
 
 def _annotation(level: str, title: str, message: str, location: str | None) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from triton_ascend_compat.checking.jobs import Outcome
+from triton_ascend_compat.offline import findings, judging
 from triton_ascend_compat.offline.records import CompileRecord
 
 KERNEL_FAILED, TARGET_FAILED = 1, 3
@@ -21,14 +22,14 @@ class Rules(NamedTuple):
         leaks_fail: misplaced options that deserve a warning, and options that got lost.
         allow_empty: whether a target may compile nothing.
         most_specializations: how many specializations a kernel may have; None is any number.
-        tuner_failures: which configs may not fail while another of the same tuner compiles: "all", "other"
-            (those that tuners are not there to skip) or "none".
+        tuner_failures: which configs may not fail while another of the same tuner compiles: one of
+            `judging.POLICIES`.
     """
 
     leaks_fail: bool = False
     allow_empty: bool = False
     most_specializations: int | None = None
-    tuner_failures: str = "all"
+    tuner_failures: str = judging.DEFAULT_POLICY
 
 
 #: The rules that a check has unless it is asked for others.
@@ -48,35 +49,24 @@ def leaks(record: CompileRecord) -> bool:
     return bool(record.dropped) or any(not fate.quiet for fate in record.keys)
 
 
-def failing(records: Sequence[CompileRecord], rules: Rules) -> list[CompileRecord]:
-    """The records of kernels that did not compile, without those that the rules let pass."""
-    fine = {record.tuning for record in records if record.ok and record.tuning is not None}
-    return [
-        record
-        for record in records
-        if not record.ok
-        and not (
-            record.tuning in fine
-            and (rules.tuner_failures == "none" or (rules.tuner_failures == "other" and record.ruled_out))
-        )
-    ]
-
-
-def specializations(records: Iterable[CompileRecord]) -> int:
-    """How many there are: different types, or different values that are taken for granted."""
-    return len(
-        {(tuple(r.signature.items()), tuple(r.specialization.items())) for r in records if r.signature}
-    )
+def failing(outcomes: Iterable[Outcome], rules: Rules) -> set[int]:
+    """The `id` of each record of a kernel that did not compile, without those that the rules, or tests that
+    passed, let be."""
+    return {
+        id(record)
+        for outcome in outcomes
+        if not outcome.tests_passed
+        for record in judging.failing(outcome.records, rules.tuner_failures)
+    }
 
 
 def too_many(records: Iterable[CompileRecord], rules: Rules) -> list[str]:
     """A line for each kernel that has more specializations than it may have."""
     most = rules.most_specializations
-    counts = {name: specializations(group) for name, group in by_kernel(records).items()}
     return [
-        f"{kernel} ({location}) has {count} specializations on {chip}, {most} allowed"
-        for (kernel, location, chip), count in counts.items()
-        if most is not None and count > most
+        f"{found.kernel} ({found.location}) has {found.count} specializations on {found.chip}, {most} allowed"
+        for found in findings.specializations(records)
+        if most is not None and found.count > most
     ]
 
 
@@ -86,5 +76,5 @@ def exit_code(outcomes: Sequence[Outcome], rules: Rules) -> int:
         return TARGET_FAILED
     records = [record for outcome in outcomes for record in outcome.records]
     leaked = rules.leaks_fail and any(map(leaks, records))
-    failed = any(failing(outcome.records, rules) for outcome in outcomes)
-    return KERNEL_FAILED if failed or leaked or too_many(records, rules) else 0
+    raised = any(outcome.went_on or outcome.stopped_at for outcome in outcomes)
+    return KERNEL_FAILED if failing(outcomes, rules) or raised or leaked or too_many(records, rules) else 0

@@ -30,6 +30,7 @@ from triton_ascend_compat.offline import (
     UnknownChip,
     backend,
     chips,
+    judging,
 )
 from triton_ascend_compat.offline import hivm as hivm_stage
 
@@ -102,11 +103,10 @@ def _shard(_: click.Context, __: click.Parameter, value: str | None) -> tuple[in
 )
 @click.option(
     "--tuner-failures",
-    type=click.Choice(["all", "other", "none"]),
-    default="all",
-    show_default=True,
-    help="Which configs fail the check while another config of the same tuner compiles; other: those that "
-    "tuners are not there to skip, which is what a static_assert or on-chip memory rules out.",
+    type=click.Choice(judging.POLICIES),
+    help="Which configs fail the check while another config of the same run of a tuner compiles; unexpected, "
+    "the default: all but those that tuners are there to skip, which is what a static_assert or on-chip "
+    "memory rules out.",
 )
 @click.option(
     "--max-specializations", type=click.IntRange(1), metavar="N", help="How many a kernel may have at most."
@@ -140,7 +140,10 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     """
     shard: tuple[int, int] | None = given["shard"]
     rules = verdict.Rules(
-        given["leaks"] == "error", given["allow_empty"], given["max_specializations"], given["tuner_failures"]
+        given["leaks"] == "error",
+        given["allow_empty"],
+        given["max_specializations"],
+        given["tuner_failures"] or judging.DEFAULT_POLICY,
     )
     code = None
     try:
@@ -192,7 +195,8 @@ def _jobs(own: list[str], given: dict[str, Any]) -> list[Job]:
     except OSError as error:
         raise _Cannot(f"--cache {given['cache']}: no such folder can be made: {error.strerror}") from error
     _prepare(given["output"], [target.name for target in targets if target.kind == "script"])
-    return [Job(target, name, given["hivm"], cache, given["execute"]) for target in targets for name in names]
+    how = (given["hivm"], cache, given["execute"], given["tuner_failures"])
+    return [Job(target, name, *how) for target in targets for name in names]
 
 
 def _prepare(output: str | None, sources: Sequence[str]) -> None:

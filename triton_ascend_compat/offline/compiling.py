@@ -8,6 +8,7 @@ thread that compiles it. Where no argument names the source, a caller has it amo
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import inspect
@@ -60,6 +61,28 @@ class Tuning:
     def __init__(self, tuner: Any) -> None:
         self.tuner = tuner
         self.label = f"{os.getpid()}.{next(_tuner_runs)}"
+        self._in_memory: list[tuple[Launch, str]] = []
+        self._failed = self._compiled = False
+
+    def launched(self, launch: Launch, kernel: Any) -> None:
+        """Take note of a candidate's launch that ended well, or not: then `kernel` is None."""
+        key = getattr(kernel, "hash", None)
+        self._failed |= kernel is None
+        if launch.compile is None and key is not None:
+            self._in_memory.append((launch, key))
+        elif key is not None:
+            self._compiled = True
+            launch.session.candidates.add((id(self.tuner), launch.number, key))
+
+    def ended(self, session: Session) -> None:
+        """Record the candidates for which nothing was compiled, as their kernels were in memory, once each;
+        and once more where it is all that shows that a candidate remains."""
+        for launch, key in self._in_memory:
+            candidate = id(self.tuner), launch.number, key
+            if candidate not in session.candidates or (self._failed and not self._compiled):
+                session.candidates.add(candidate)
+                self._compiled = True
+                launch.recall(key)
 
 
 class Launch:
@@ -108,9 +131,22 @@ class Launch:
         """The fields of a record that say which candidate of a tuner it is."""
         if self.tuning is None:
             return {}
-        configs = enumerate(self.tuning.tuner.configs)
-        number = next((number for number, config in configs if config is self.config), None)
-        return {"tuning": self.tuning.label, "config_number": number}
+        return {"tuning": self.tuning.label, "config_number": self.number}
+
+    @property
+    def number(self) -> int | None:
+        """The candidate's place among the tuner's configs."""
+        configs = enumerate(self.tuning.tuner.configs if self.tuning is not None else ())
+        return next((number for number, config in configs if config is self.config), None)
+
+    def recall(self, key: str) -> None:
+        """Record that the launch got the kernel with hash `key` from memory."""
+        record = next((each for each in self.session.records if each.ok and each.hash == key), None)
+        if record is not None:
+            asked = {name: plain(value) for name, value in self.options.items()}
+            none = {"stages": (), "milliseconds": 0.0, "tool_milliseconds": 0.0, "cached": True}
+            candidate = {"asked": asked, "keys": tuple(self.keys), **self.candidate(), **none}
+            self.session.add(dataclasses.replace(record, **candidate))
 
     def failed(self, error: BaseException) -> None:
         """The launch ends with `error`: record that, unless its compile has, or the caller is at fault."""

@@ -25,8 +25,8 @@ class Specializations:
 @dataclass(frozen=True)
 class Vain:
     """Candidates of a tuner that are one kernel. `configs` are their numbers among the tuner's configs,
-    `differ` the constexprs and options that they differ in. `left_out`: whether these did not reach the
-    compiler; else they did, and had no effect."""
+    `differ` the constexprs and options that they differ in; nothing, where they are the same config.
+    `left_out`: whether these did not reach the compiler; else they did, and had no effect."""
 
     kernel: str
     location: str | None
@@ -63,13 +63,16 @@ def vain(records: Iterable[CompileRecord]) -> list[Vain]:
             ).append(record)
     found = []
     for (_, kernel, location, chip, _), group in groups.items():
-        asked = [{**record.constexprs, **record.asked} for record in group]
+        numbers = tuple(dict.fromkeys(record.config_number for record in group))
+        asked = [
+            {**record.config, **record.asked, **{fate.key: fate.value for fate in record.keys}}
+            for record in group
+        ]
         names = dict.fromkeys(name for each in asked for name in each)
         differ = tuple(name for name in names if any(each.get(name) != asked[0].get(name) for each in asked))
-        if differ:
-            numbers = tuple(record.config_number for record in group)
-            left_out = len({record.hash for record in group}) == 1
-            found.append(Vain(kernel, location, chip, numbers, differ, left_out))
+        left_out = len({record.hash for record in group}) == 1
+        if len(numbers) > 1:
+            found.append(Vain(kernel, location, chip, numbers, differ, left_out and bool(differ)))
     return found
 
 
@@ -82,7 +85,11 @@ def _specialization(record: CompileRecord) -> tuple[tuple[str, str], ...]:
 def _varied(group: list[CompileRecord]) -> tuple[str, ...]:
     varied = []
     for name in dict.fromkeys(name for record in group for name in record.signature):
-        types = dict.fromkeys(record.signature[name] for record in group if name in record.signature)
+        types = dict.fromkeys(
+            record.signature[name]
+            for record in group
+            if name in record.signature and "==" not in record.specialization.get(name, "")
+        )
         if len(types) > 1:
             varied.append(f"{name}: {', '.join(types)}")
         granted = dict.fromkeys(record.specialization.get(name) for record in group)

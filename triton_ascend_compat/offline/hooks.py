@@ -157,11 +157,16 @@ class Hooks:
             launch.keys += self._config_fates.get(id(launch.config), (None, []))[1]
             if not kwargs.get("warmup"):
                 session.arguments.add(launch.arguments.values(), sys._getframe(1))
+            kernel = None
             try:
-                return original(fn, *args, **kwargs)
+                kernel = original(fn, *args, **kwargs)
+                return kernel
             except Exception as error:
                 launch.failed(error)
                 raise
+            finally:
+                if launch.tuning is not None:
+                    launch.tuning.launched(launch, kernel)
 
         return run
 
@@ -275,6 +280,9 @@ class Hooks:
                 if tuning is not None:
                     session.raised.add(tuning.label)
                 raise
+            finally:
+                if tuning is not None:
+                    tuning.ended(session)
 
         return run
 

@@ -74,7 +74,7 @@ class CompileRecord:
         stages: the stages that ran, in order; none where the kernel came from the cache.
         milliseconds: wall time of the whole compile.
         tool_milliseconds: the part of it that external compilers took.
-        cached: whether the kernel came from the offline cache.
+        cached: whether the kernel came from the offline cache, or, for a candidate of a tuner, from memory.
         hash: Triton's hash of the kernel; None where the compile ended before it had one.
         error: what went wrong, in one line; None where nothing did.
         error_type: the exception's class name.

@@ -38,6 +38,7 @@ class Session:
         keep_ir: whether records hold the text of each stage.
         launches: how many launches were asked for.
         raised: the runs of tuners (`CompileRecord.tuning`) that ended in an exception.
+        candidates: the tuner (its `id`), the config's number and the kernel's hash of each that is recorded.
         arguments: what launches were given, by which an assertion on results is recognised.
         outer: the session inside which this one was opened; its `on_record` hears of these compiles too.
         nested: the sessions that were opened inside, by a script or a test itself.
@@ -69,6 +70,7 @@ class Session:
         self.defaults: Mapping[str, Any] = {}
         self.tuners: dict[int, dict[str, Any]] = {}
         self.raised: set[str] = set()
+        self.candidates: set[tuple[int, int | None, str]] = set()
         self.arguments = Launched()
         self.outer: Session | None = None
         self.nested: list[Session] = []
