@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 QUIETLY := .ci/with-temporary-caches
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench corpus catalogue clean
+.PHONY: help demo test lint format bench corpus catalogue trees clean
 
 # What `make test` runs: T=PATH names a file, a folder or a test, and leaves the lint out.
 T ?=
@@ -42,6 +42,12 @@ corpus: ## Compile kernels of public packages offline, write docs/offline-corpus
 
 catalogue: $(INSTALLED) ## Read the options of a triton-ascend into the data: TREE=… RELEASE=… [ARGS=…]
 	@$(PY) docs/catalogue/refresh.py "$(TREE)" --release "$(RELEASE)" $(ARGS)
+
+# What repositories of TRITON_ASCEND_GIT hold already is not fetched.
+trees: export TRITON_ASCEND_GIT := $(TRITON_ASCEND_GIT):$(CURDIR)/build/triton-ascend.git
+trees: $(INSTALLED) ## Test the source patches on the real trees of triton-ascend, fetched from github.com once
+	@$(PY) -m tests.patching.trees fetch build/triton-ascend.git
+	@$(QUIETLY) $(PY) -m pytest -q tests/patching/test_trees.py tests/patching/test_upstream.py
 
 clean: ## Remove the environment and everything that was built
 	rm -rf $(VENV) $(VENV)-corpus build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .nox

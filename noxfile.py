@@ -11,7 +11,10 @@ COMPATIBILITY.md.
 
 from __future__ import annotations
 
+import json
+import re
 import sys
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import nox
@@ -26,6 +29,13 @@ GENERATIONS = ("3.2.0", "3.3.1", "3.4.0", "3.5.1", "3.6.0", "3.7.1", "3.8.0", "3
 IN_CI = ("3.2.0", "3.5.1", "3.9.0")  # the oldest, one from the middle, the newest
 #: The generation beside torch 2.13.0, which names no Triton of its own in its CPU wheel.
 BESIDE_TORCH = "3.7.1"
+#: The newest torch that is tried; its wheel brings CUDA's libraries, and its Triton.
+NEWEST_TORCH = "2.14.1"
+
+#: Those that anything here runs on; in CI one beyond those that triton-ascend has wheels for.
+PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
+PYTHONS_IN_CI = ("3.14",)
+ASKED_FOR = ("pip", "triton-ascend", "triton", "torch", "torch_npu")
 
 TOOLS = ("pytest>=8", "numpy")
 TRITON_ASCEND = ("triton-ascend==3.2.0", "pybind11")  # it imports pybind11 and does not declare it
@@ -37,11 +47,12 @@ BY_SHAPE = ("test_rules.py", "test_producers.py", "test_tuners.py", "test_launch
 SHAPES = ("3.2.1", "3.2.0", "late-2026")
 
 nox.options.default_venv_backend = "venv"
+nox.options.error_on_missing_interpreters = False  # that part is skipped, with a line that says so
 
 
 def install(session: nox.Session, *packages: str) -> None:
     # triton 3.9 has no wheels for Python 3.9, triton-ascend 3.2.0 none for 3.12 and later.
-    if not (3, 10) <= sys.version_info[:2] <= (3, 11):
+    if session.python is None and not (3, 10) <= sys.version_info[:2] <= (3, 11):
         session.error("needs Python 3.10 or 3.11: make clean, then PYTHON=python3.11 make test-frontends")
     session.install("--quiet", *packages)
 
@@ -63,8 +74,7 @@ def run_tests(session: nox.Session, line: str, part: str, *files: str, **env: st
     )
 
 
-def upstream(session: nox.Session, version: str) -> None:
-    line = f"triton {version}"
+def upstream(session: nox.Session, line: str, version: str) -> None:
     install(session, f"triton=={version}", "setuptools", *TOOLS, str(ROOT))
     uninstall(session, "triton-npu-standin")  # from an earlier run, where the environment is used again
     run_tests(session, line, "no npu backend", "test_elsewhere.py")
@@ -74,20 +84,48 @@ def upstream(session: nox.Session, version: str) -> None:
         run_tests(session, line, shape, *BY_SHAPE, TRITON_NPU_STANDIN_SHAPE=shape)
 
 
-@nox.session(tags=["ci", "matrix"])
-@nox.parametrize("version", IN_CI, ids=IN_CI)
+def parts(names: Sequence[str], in_ci: Collection[str]) -> list[nox.param]:
+    """One session for each name, tagged with what it is part of."""
+    return [nox.param(name, id=name, tags=["ci", "matrix"][name not in in_ci :]) for name in names]
+
+
+@nox.session
+@nox.parametrize("version", parts(GENERATIONS, IN_CI))
 def generation(session: nox.Session, version: str) -> None:
     """An upstream Triton with the stand-in backend, its options in three shapes."""
-    upstream(session, version)
+    upstream(session, f"triton {version}", version)
 
 
-@nox.session(tags=["matrix"])
-@nox.parametrize(
-    "version", [v for v in GENERATIONS if v not in IN_CI], ids=[v for v in GENERATIONS if v not in IN_CI]
-)
-def more_generations(session: nox.Session, version: str) -> None:
-    """The upstream Tritons that are not part of continuous integration."""
-    upstream(session, version)
+@nox.session(venv_backend="virtualenv")
+@nox.parametrize("python", parts(PYTHONS, PYTHONS_IN_CI))
+def python(session: nox.Session) -> None:
+    """Another Python, with triton-ascend where PyPI has it for that one, else the newest upstream Triton."""
+    line = f"Python {session.python}"
+    offered = ask_pip(session, line)
+    if "triton-ascend" in offered:
+        session.install("--quiet", *TRITON_ASCEND, *TOOLS, str(ROOT))
+        run_tests(session, line, "offline")
+    else:
+        upstream(session, line, offered["triton"])
+
+
+def ask_pip(session: nox.Session, line: str) -> dict[str, str]:
+    """The newest version of each of ASKED_FOR that pip offers to this Python, kept among the results."""
+    offered = {}
+    for name in ASKED_FOR:
+        text = session.run(
+            *("python", "-m", "pip", "--disable-pip-version-check", "index", "versions", name),
+            silent=True,
+            success_codes=[0, 1],
+        )
+        found = re.search(r"^\S+ \((\S+)\)$", str(text), re.MULTILINE)
+        if found:
+            offered[name] = found[1]
+    if "pip" not in offered:
+        session.error("pip reaches no index")
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / f"{line} pip.json").write_text(json.dumps({"line": line, "offered": offered}))
+    return offered
 
 
 @nox.session(tags=["ci", "matrix"])
@@ -110,6 +148,14 @@ def inductor(session: nox.Session) -> None:
     install(session, *TORCH, *TOOLS)
     install(session, f"triton=={BESIDE_TORCH}", *NEIGHBOURS, str(ROOT), str(STANDIN))
     run_tests(session, f"torch 2.13.0, triton {BESIDE_TORCH}", "3.2.1", TRITON_NPU_STANDIN_SHAPE="3.2.1")
+
+
+@nox.session(tags=["matrix"])
+def newest_inductor(session: nox.Session) -> None:
+    """The newest torch Inductor with the Triton that it brings, and the change to it in patches/upstream."""
+    install(session, f"torch=={NEWEST_TORCH}", *TORCH[1:], *TOOLS, "expecttest", str(ROOT), str(STANDIN))
+    run_tests(session, f"torch {NEWEST_TORCH}", "3.2.1", TRITON_NPU_STANDIN_SHAPE="3.2.1")
+    session.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/patching/test_upstream.py")
 
 
 @nox.session(tags=["ci", "matrix"])

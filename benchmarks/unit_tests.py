@@ -43,34 +43,27 @@ OUTCOMES = {
     "died": "ended its process, or ran out of time",
 }
 
-#: What was found out about failures: a pattern for test and error, whose it is, and why ("": the error).
-CAUSES = (
-    (r'"\w+" not implemented for|without overflow', "torch", "its CPU kernels refuse what an NPU's take"),
-    (r"the process ended with -9", "the machine", "not enough memory"),
-    (r"more than \d+ s$|did not end within", "the machine", "not enough time"),
-    (
-        r"test_(mod|scalar_calc)\.py",
-        "the compiler or the test",
-        "`%` is arith.remf in linalg, which has the dividend's sign; the test expects the divisor's",
-    ),
-    (
-        r"test_(acosh|asinh|atanh|cosh|sinh|hypot)\.py",
-        "its tolerance",
-        "1e-3 for bf16, one step of which is up to 8e-3",
-    ),
-    (
-        r"test_cdiv\.py",
-        "torch",
-        "a divisor is 0: its CPU makes the smallest integer of the reference's inf, an NPU saturates",
-    ),
-    (
-        r"test_elementwise_round\.py",
-        "not settled",
-        "a few elements differ by 1: to all appearance halves, which C's round takes away from zero",
-    ),
-    (r"behind the end of", "the test", "the kernel stores without a mask past the end of its output"),
-    (r"No module named .?.torch_npu", "us", "a child process of the test is not given the stand-ins"),
-)
+
+@dataclass(frozen=True)
+class Cause:
+    """What was found out about failures: a `pattern` for test and error, whose fault it is, and why; with the
+    `evidence` that was seen when it was traced."""
+
+    pattern: str
+    whose: str
+    why: str
+    evidence: str
+
+    @classmethod
+    def read(cls) -> list[Cause]:
+        """All that were traced, the more telling first."""
+        return [
+            cls(**one) for one in json.loads(Path(__file__).with_name("unit_test_causes.json").read_text())
+        ]
+
+    def fits(self, result: Result) -> bool:
+        """Whether this is why a test failed."""
+        return re.search(self.pattern, f"{result.file}::{result.test} {result.why}") is not None
 
 
 @dataclass(frozen=True)
@@ -145,6 +138,7 @@ def _run_once(files: Sequence[Path], options: Sequence[str], limit: float, folde
     env |= {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
     done = [f"@{folder / 'done'}"] if (folder / "done").exists() else []
     command = [sys.executable, "-m", "pytest", "-q", "-p", "unit_tests", "-p", "no:cacheprovider", *options]
+    command += ["--rootdir=."]  # names of tests begin with the file: `--deselect` needs them so
     command += ["--continue-on-collection-errors", *done, *(file.name for file in files)]
     with (folder / "output").open("wb") as output:
         process = subprocess.Popen(command, cwd=files[0].parent, env=env, stdout=output, stderr=output)
@@ -197,6 +191,10 @@ class Run:
         """Write it as JSON."""
         path.write_text(json.dumps({**vars(self), "results": [vars(r) for r in self.results]}, indent=1))
 
+    def failures(self) -> list[Result]:
+        """The tests that failed or died."""
+        return [result for result in self.results if result.outcome in ("failed", "died")]
+
     def counts(self, file: str | None = None) -> collections.Counter[str]:
         """How many tests, of one file or of all, ended in which way."""
         return collections.Counter(r.outcome for r in self.results if file in (None, r.file))
@@ -231,6 +229,11 @@ def run(arguments: argparse.Namespace) -> None:
 def page(arguments: argparse.Namespace) -> None:
     """Write the page from both runs."""
     compiled, computed = Run.read(arguments.compiled), Run.read(arguments.computed)
+    causes = Cause.read()
+    failures = [result for run in (compiled, computed) for result in run.failures()]
+    for cause in causes:
+        if not any(cause is _cause(result, causes) for result in failures):
+            raise SystemExit(f"unit_test_causes.json: no failure has the cause {cause.pattern!r}: remove it")
     lines = [
         "# triton-ascend's own unit tests, offline",
         "",
@@ -242,8 +245,12 @@ def page(arguments: argparse.Namespace) -> None:
         *_summary("`pytest --ascend-offline --ascend-execute`", computed),
         "## What did not pass, and why",
         "",
-        *_reasons("Compiled only", compiled),
-        *_reasons("Computed", computed),
+        *_reasons("Compiled only", compiled, causes),
+        *_reasons("Computed", computed, causes),
+        "What was seen when these were traced:",
+        "",
+        *(f"- {_cell(cause.why)}: {_cell(cause.evidence)}." for cause in causes),
+        "",
         "## Every file",
         "",
         "Of the tests of each file: compiled without an error, failed or died; passed with all launches "
@@ -275,20 +282,24 @@ def _summary(name: str, told: Run) -> list[str]:
     ]
 
 
-def _reasons(name: str, told: Run) -> list[str]:
+def _reasons(name: str, told: Run, causes: list[Cause]) -> list[str]:
     """The tests that failed or died, by file and cause."""
-    found: dict[tuple[str, str, str], int] = collections.Counter(
-        (result.file, *_cause(result)) for result in told.results if result.outcome in ("failed", "died")
-    )
+    found: dict[tuple[str, str, str], int] = collections.Counter()
+    for result in told.failures():
+        cause = _cause(result, causes)
+        whose, why = (cause.whose, cause.why) if cause else ("not traced", _short(result.why))
+        found[result.file, whose, _cell(why)] += 1
     rows = [f"| {file} | {n} | {who} | {why} |" for (file, who, why), n in sorted(found.items())]
     return [f"{name}:", "", "| test file | tests | whose | why |", "|---|---|---|---|", *rows, ""]
 
 
-def _cause(result: Result) -> tuple[str, str]:
-    """Whose fault a failure is, as far as it was traced, and what it is."""
-    text = f"{result.file}::{result.test} {result.why}"
-    who, why = next(((who, why) for told, who, why in CAUSES if re.search(told, text)), ("not traced", ""))
-    return who, (why or _short(result.why)).replace("|", "\\|").replace("<", "&lt;")
+def _cause(result: Result, causes: list[Cause]) -> Cause | None:
+    """Why a test failed, as far as that was traced."""
+    return next((cause for cause in causes if cause.fits(result)), None)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
 
 
 def _short(why: str) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[1]
 MATRIX = runpy.run_path(str(Path(__file__).parent / "frontends" / "matrix.py"))
 main, show, Cell, Notes = (MATRIX[name] for name in ("main", "show", "Cell", "Notes"))
 
@@ -17,6 +19,7 @@ def result(line, *cells, backend="stand-in", **versions):
         "line": line,
         "backend": backend,
         "python": "3.11.0",
+        "raw_error": "'KEY' is not in list",
         "versions": versions,
         "date": "2026-11-30",
         "cells": [
@@ -60,6 +63,26 @@ def test_torch_lines_have_a_table_of_their_own(tmp_path):
     assert "| Inductor | delivered | 4 |" in lines
     assert "| compile | delivered | 2 |" in lines
     assert any(line.startswith("| torch 2 | Python 3.11.0, torch 2, triton 1 |") for line in lines)
+
+
+def test_a_python_has_a_row_with_what_pip_offers_to_it(tmp_path):
+    other = result("triton 1", ("compile", "delivered", 2, [], []), triton="1")
+    first = result("Python 3.11", ("compile", "delivered", 2, [], []), triton="1")
+    second = result("Python 3.11", ("Gluon", "delivered", 3, [], ["none here"]), triton="1")
+    offered = {"line": "Python 3.11", "offered": {"triton": "1", "torch": "2"}}
+    lines = written(tmp_path, other, offered, first, second)
+    assert "| 3.11.0 | – | 1 | 2 | – | triton 1 | 5 | 'KEY' is not in list |" in lines
+    assert "| compile | delivered | 2 |" in lines
+
+
+def test_the_pythons_of_the_classifiers_are_those_that_the_tests_passed_on():
+    rows = re.findall(
+        r"^\| (3\.\d+)\.\d+ \|.* \| (.*) \| .* \|$", (ROOT / "COMPATIBILITY.md").read_text(), re.M
+    )
+    declared = re.findall(
+        r'"Programming Language :: Python :: (3\.\d+)"', (ROOT / "pyproject.toml").read_text()
+    )
+    assert [python for python, passed in rows if passed.isdigit()] == declared
 
 
 def test_nothing_to_show_is_one_line(tmp_path):

@@ -229,7 +229,7 @@ def test_hivm_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
         patch.setenv("PATH", "/nonexistent")
         result = check("--hivm", script(""))
     assert result.exit_code == 2
-    assert "pip install 'triton-ascend-compat[hivm]'" in result.stderr
+    assert "pip install 'ascendnpu-ir>=" in result.stderr
 
 
 def test_targets_from_words(tmp_path: Path) -> None:

@@ -118,6 +118,12 @@ class TestExplain:
             ("multibuffer=False", 0, "is delivered", "installed backend"),
             ("multibuffer=true", 0, "is delivered", "installed backend"),
             ("compile_mode=simt_only", 0, "is delivered", "installed backend"),
+            (
+                "compile_mode=simd_simt_template",
+                0,
+                "is delivered as compile_mode='unstructured_in_simt'",
+                "which spells this value 'unstructured_in_simt'",
+            ),
             ("auto_blockify_size=4", 1, "is left out, with one warning", "3.2.1"),
             ("auto_blockify_size=None", 1, "without a warning: it asks for nothing", "3.2.1"),
             ("waves_per_eu=2", 1, "left out", "HIP"),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
-from triton_ascend_compat import settings
-from triton_ascend_compat.decision import catalogue, plan
+from triton_ascend_compat import generations, settings
+from triton_ascend_compat.decision import catalogue, plan, policy
 from triton_ascend_compat.decision.catalogue import ForeignOption, Rename
 from triton_ascend_compat.decision.plan import Outcome, Where
 from triton_ascend_compat.decision.policy import InstalledOptions, Policy
@@ -88,6 +89,45 @@ def test_where_neither_name_is_installed_it_is_left_out():
     (fate,) = decide({"inter_cache_num": 3}, InstalledOptions({"num_warps": "int"})).fates
     assert fate.outcome is Outcome.IGNORED
     assert "buf_slot_num_of_crosscore" in fate.why
+
+
+class TestSpelling:
+    """A value that the releases spell differently: the backend gets the spelling that it knows."""
+
+    MODES = ("unstructured_in_simt", "simd_simt_template")
+
+    @pytest.mark.parametrize(
+        ("known", "respelled"),
+        [(MODES, {}), (MODES[:1], {MODES[1]: MODES[0]}), (MODES[1:], {MODES[0]: MODES[1]}), ((), {})],
+        ids=["both", "old", "new", "neither"],
+    )
+    @pytest.mark.parametrize("refuses", [True, False])
+    def test_it_is_found_by_asking_the_backend(self, monkeypatch, known, respelled, refuses):
+        def parse_plainly(backend_class, options):
+            if refuses and options["compile_mode"] not in known:
+                raise ValueError
+            return SimpleNamespace(**options, templates=options["compile_mode"] in known)
+
+        monkeypatch.setattr(generations, "parse_plainly", parse_plainly)
+        found = policy._respelled(object, ["compile_mode"])
+        assert found == {("compile_mode", given): taken for given, taken in respelled.items()}
+
+    @pytest.mark.parametrize("where", [Where.CONSTANTS, Where.LAUNCH, Where.OPTIONS, Where.CONFIG])
+    @pytest.mark.parametrize("delivers_itself", [True, False])
+    def test_in_every_place(self, where, delivers_itself):
+        installed = InstalledOptions(NEW.types, spelled={("compile_mode", self.MODES[1]): self.MODES[0]})
+        here = Policy(installed, delivers_itself=delivers_itself)
+        decided = plan.decide({"compile_mode": self.MODES[1]}, (), where, here)
+        assert (decided.kept, decided.options) == ({}, {"compile_mode": self.MODES[0]})
+        assert self.MODES[0] in decided.fates[0].why
+        belongs = where in (Where.LAUNCH, Where.OPTIONS) or (delivers_itself and where is Where.CONSTANTS)
+        asked = {"compile_mode": "simd"}
+        assert plan.decide(asked, (), where, here).kept == (asked if belongs else {})
+
+    def test_the_data_speak_of_values_that_the_option_has(self):
+        for option, old, new in catalogue.spellings():
+            assert catalogue.known_options()[option].default == repr(new)
+            assert old != new
 
 
 class TestForeign:

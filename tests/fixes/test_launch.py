@@ -122,6 +122,19 @@ def test_three_ways_become_one(npu, key, way):
     assert outcome(way, npu, KEYS[key]) == after
 
 
+@pytest.mark.parametrize("way", [constants, options, warmup])
+def test_a_value_arrives_as_the_backend_spells_it(npu, way):
+    """3.2.0 takes no notice of the later spelling, and builds without templates."""
+    mode = "simd_simt_template"
+    if way is not constants:
+        metadata = way(npu, compile_mode=mode).metadata
+        assert (metadata.compile_mode, metadata.force_simt_template) == (mode, False)
+        add_kernel.cache.clear()
+    triton_ascend_compat.enable()
+    metadata = way(npu, compile_mode=mode).metadata
+    assert (metadata.compile_mode, metadata.force_simt_template) == ("unstructured_in_simt", True)
+
+
 def test_the_table_has_every_way_and_key():
     assert THREE_WAYS.keys() == {(key, way) for key in KEYS for way in WAYS}
 

@@ -126,7 +126,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     for name in DISTRIBUTIONS:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
-    from support import HAS_NPU, IS_STANDIN, SHAPE
+    from support import HAS_NPU, IS_STANDIN, SHAPE, raw_error
 
     backend = f"stand-in, options as in {SHAPE}" if IS_STANDIN else "triton-ascend's own, offline"
 
@@ -137,6 +137,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
                 "line": LINE,
                 "backend": backend if HAS_NPU else "none",
                 "python": platform.python_version(),
+                "raw_error": raw_error("KEY")[1],
                 "versions": versions,
                 "date": datetime.date.today().isoformat(),
                 "cells": [

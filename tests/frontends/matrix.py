@@ -30,6 +30,14 @@ triton-ascend's own backend compiles offline, to linalg. The device is a stand-i
 launched on an NPU and nothing was timed. torch_npu is imported with generated libraries in place of CANN's.
 """
 
+PYTHONS = """## What each Python can run
+
+The newest version that pip offers to each Python; a dash where it offers none. Where it offers triton-ascend,
+the tests ran on that with its own backend, else on the newest upstream Triton with the stand-in. The error is
+Triton's without the shim, for a leaked key KEY; the shim's own names the key on every Python.
+"""
+OFFERED = ("triton-ascend", "triton", "torch", "torch_npu")
+
 
 @dataclass
 class Cell:
@@ -40,14 +48,17 @@ class Cell:
 
 @dataclass
 class Line:
-    """One environment: its versions and, by (frontend, what was proven), what was found."""
+    """One environment: its versions and, by (frontend, what was proven), what was found; of one that is there
+    for its Python, the newest versions that pip offers to that."""
 
     name: str
-    python: str
-    versions: dict[str, str]
-    backends: list[str]
-    date: str
+    python: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+    backends: list[str] = field(default_factory=list)
+    date: str = ""
     cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
+    offered: dict[str, str] = field(default_factory=dict)
+    raw_error: str = ""
 
 
 def read(folder: Path) -> list[Line]:
@@ -58,8 +69,11 @@ def read(folder: Path) -> list[Line]:
     lines: dict[str, Line] = {}
     for path in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime):
         result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        name = result["line"]
-        line = lines.setdefault(name, Line(name, result["python"], result["versions"], [], result["date"]))
+        line = lines.setdefault(result["line"], Line(result["line"]))
+        if "offered" in result:
+            line.offered = result["offered"]
+            continue
+        line.python, line.raw_error = result["python"], result["raw_error"]
         line.versions.update(result["versions"])
         line.backends.append(result["backend"])
         line.date = max(line.date, result["date"])
@@ -112,6 +126,23 @@ def table(lines: list[Line], short: dict[str, str]) -> list[str]:
     return text
 
 
+def pythons(lines: list[Line]) -> list[str]:
+    """A row for each Python: what pip offers to it, and what came of the tests there."""
+    text = [
+        "| Python | " + " | ".join(OFFERED) + " | tested on | passed | error |",
+        "|---" * (len(OFFERED) + 4) + "|",
+    ]
+    for line in sorted(lines, key=lambda line: [int(part) for part in line.python.split(".") if part]):
+        offered = " | ".join(line.offered.get(name, "–") for name in OFFERED)
+        versions = ", ".join(f"{name} {version}" for name, version in line.versions.items())
+        total = Cell(
+            sum(cell.passed for cell in line.cells.values()),
+            [name for cell in line.cells.values() for name in cell.failed],
+        )
+        text.append(f"| {line.python} | {offered} | {versions} | {show(total, Notes())} | {line.raw_error} |")
+    return text
+
+
 def environments(lines: list[Line]) -> list[str]:
     text = ["| environment | versions | backend for npu | tested |", "|---|---|---|---|"]
     for line in lines:
@@ -122,13 +153,16 @@ def environments(lines: list[Line]) -> list[str]:
 
 
 def render(lines: list[Line]) -> str:
+    for_python = [line for line in lines if line.offered]
     with_torch = [line for line in lines if "torch" in line.versions]
-    without = [line for line in lines if "torch" not in line.versions]
+    without = [line for line in lines if line not in [*for_python, *with_torch]]
     parts = [HEAD]
     if without:
         parts += ["## Triton generations", "", *table(without, {}), ""]
     if with_torch:
         parts += ["## Frontends on torch", "", *table(with_torch, {}), ""]
+    if for_python:
+        parts += [PYTHONS, *pythons(for_python), ""]
     parts += [
         "## Environments",
         "",

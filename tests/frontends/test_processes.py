@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import raw_error
 
 WORKERS = Path(__file__).with_name("workers.py")
-ERROR = {"error": "ValueError: 'multibuffer' is not in list"}
+ERROR = {"error": f"ValueError: {raw_error('multibuffer')[1]}"}
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -143,7 +143,7 @@ def test_without_the_tool_the_error_names_the_extra(monkeypatch: pytest.MonkeyPa
     with monkeypatch.context() as patch:
         patch.setattr(importlib.util, "find_spec", lambda name: None)
         patch.setenv("PATH", "/nonexistent")
-        with pytest.raises(HivmUnavailable, match=r"pip install 'triton-ascend-compat\[hivm\]'"):
+        with pytest.raises(HivmUnavailable, match=r"pip install 'ascendnpu-ir>="):
             hivm.find_tools()
 
 
@@ -182,3 +182,8 @@ def test_another_version_of_the_tool_is_another_kernel(tmp_path: Path) -> None:
     with (tmp_path / "bishengir-compile").open("a") as tool:
         tool.write("# newer\n")
     assert hivm.tool_version(tmp_path) != before
+
+
+def test_the_line_that_installs_the_tools_asks_for_what_the_extra_does() -> None:
+    extra = (Path(__file__).parents[2] / "pyproject.toml").read_text().split("\nhivm = [", 1)[1]
+    assert f"pip install '{extra.split(chr(34))[1]}'" == hivm.INSTALL

@@ -3,7 +3,7 @@
 triton-ascend 3.2.0 is the installed wheel. The others come from git: set TRITON_ASCEND_GIT to one or several
 repositories (separated as in PATH) that hold the commits below. They are only read.
 
-    python -m tests.patching.trees fetch FOLDER      # make such a repository, from github.com
+    python -m tests.patching.trees fetch FOLDER      # fetch what they lack into a repository, from github.com
     python -m tests.patching.trees context           # write context.json anew, from the trees at hand
 
 Where no repository is at hand, `context.json` stands for the trees: the lines that the patches touch or need
@@ -60,7 +60,7 @@ def git(*arguments: str, cwd: Path | str, data: bytes | None = None) -> bytes | 
 
 def repository_with(commit: str) -> str | None:
     """The repository of TRITON_ASCEND_GIT that holds `commit`."""
-    for folder in filter(None, os.environ.get("TRITON_ASCEND_GIT", "").split(os.pathsep)):
+    for folder in filter(os.path.isdir, os.environ.get("TRITON_ASCEND_GIT", "").split(os.pathsep)):
         if git("cat-file", "-e", f"{commit}^{{commit}}", cwd=folder) is not None:
             return folder
     return None
@@ -130,10 +130,11 @@ def write_context(folder: Path) -> None:
 
 
 def fetch(folder: Path) -> None:
-    """Make a repository in `folder` that holds the commits of all trees, and nothing older."""
-    subprocess.run(["git", "init", "--quiet", "--bare", str(folder)], check=True)
+    """Fetch the commits that no repository of TRITON_ASCEND_GIT holds into one in `folder`."""
     for commit in dict.fromkeys(tree.commit for tree in TREES if tree.commit):
-        subprocess.run(["git", "fetch", "--quiet", "--depth=1", HOME, commit], cwd=folder, check=True)
+        if repository_with(commit) is None:
+            subprocess.run(["git", "init", "--quiet", "--bare", str(folder)], check=True)
+            subprocess.run(["git", "fetch", "--quiet", "--depth=1", HOME, commit], cwd=folder, check=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The results of `check` as a table, JSON, JUnit XML, or annotations for GitHub."""
+"""The results of `check` as a table, JSON, JUnit XML, annotations for GitHub, or a page (see `page`)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def describe_config(config: Mapping[str, Any]) -> str:
 def describe_error(record: CompileRecord) -> str:
     """What is wrong with a kernel that did not compile, in one line, with the config that would fit."""
     if record.overflow is None:
-        where = f" (at {_short(record.error_location)})" if record.error_location is not None else ""
+        where = f" (at {short(record.error_location)})" if record.error_location is not None else ""
         kind = "" if record.error_type is None or record.error_type in str(record.error) else _kind(record)
         return clean(f"{kind}{record.error}{where}")
     return f"{record.overflow}{_fits(record)}"
@@ -110,13 +110,12 @@ def remarks_on(outcome: Outcome, rules: Rules) -> list[tuple[str, str]]:
         level = "notice" if rules.allow_empty else "error"
         told.append((level, f"{label}: nothing was compiled; it launched no kernel"))
     if outcome.stopped_at is not None:
-        where = _short(outcome.stopped_at)
+        where = short(outcome.stopped_at)
         told.append(
             ("notice", f"{label} ended at {where}, where a kernel does not compile: the rest was not run")
         )
     told += [
-        ("notice", f"{label} went on after the launch at {_short(at)}, which failed")
-        for at in outcome.went_on
+        ("notice", f"{label} went on after the launch at {short(at)}, which failed") for at in outcome.went_on
     ]
     told += [
         ("notice", f"{label}: a child process ran outside of the check: {each}") for each in outcome.outside
@@ -131,7 +130,7 @@ def as_table(outcomes: Sequence[Outcome], rules: Rules = DEFAULT_RULES) -> str:
     records, failed = _all(outcomes), failing(outcomes, rules)
     lines = []
     for (kernel, location, chip), group in by_kernel(records).items():
-        lines += [f"{clean(kernel)}  {_short(location)}  {chip}", *_of_kernel(group, failed), ""]
+        lines += [f"{clean(kernel)}  {short(location)}  {chip}", *_of_kernel(group, failed), ""]
     told = [line for outcome in outcomes for _, line in remarks_on(outcome, rules)]
     told += map(clean, too_many(records, rules))
     lines += [*told, *([""] if told else []), summary_line(outcomes, rules)]
@@ -233,7 +232,7 @@ def _junit_case(suite: ElementTree.Element, record: CompileRecord, failed: bool,
     case = ElementTree.SubElement(
         suite,
         "testcase",
-        classname=_short(record.location),
+        classname=short(record.location),
         name=f"{clean(record.kernel)}[{describe_config(record.config)}]",
         time=f"{record.milliseconds / 1e3:.3f}",
     )
@@ -262,7 +261,7 @@ def as_github(outcomes: Sequence[Outcome], rules: Rules = DEFAULT_RULES) -> str:
             ]
             if not record.ok:
                 level, at = "error" if id(record) in failed else "notice", record.error_location or location
-                notes.append((_error_of_many(record), level, "does not compile for Ascend", at))
+                notes.append((error_of_many(record), level, "does not compile for Ascend", at))
             else:
                 notes += [
                     (clean(n), "notice", "compiled otherwise than asked", location) for n in record.notes
@@ -270,7 +269,7 @@ def as_github(outcomes: Sequence[Outcome], rules: Rules = DEFAULT_RULES) -> str:
             for note in notes:
                 told.setdefault(note, []).append(record)
         for (text, level, title, at), those in told.items():
-            text = f"{clean(kernel)} [{_configs(those, records)}] on {chip}: {text}{_range(those)}"
+            text = f"{clean(kernel)} [{which_configs(those, records)}] on {chip}: {text}{sizes_needed(those)}"
             lines.append(_annotation(level, title, text, at))
     for outcome in outcomes:
         lines += [
@@ -282,7 +281,14 @@ def as_github(outcomes: Sequence[Outcome], rules: Rules = DEFAULT_RULES) -> str:
     return "\n".join(dict.fromkeys(lines)) + "\n"
 
 
-FORMATS = {"table": as_table, "json": as_json, "junit": as_junit, "github": as_github}
+def as_html(outcomes: Sequence[Outcome], rules: Rules = DEFAULT_RULES) -> str:
+    """A page for a browser."""
+    from triton_ascend_compat.checking import page  # which is built on this module
+
+    return page.as_html(outcomes, rules)
+
+
+FORMATS = {"table": as_table, "json": as_json, "junit": as_junit, "github": as_github, "html": as_html}
 
 
 def _of_kernel(records: Sequence[CompileRecord], failed: Collection[int]) -> list[str]:
@@ -293,23 +299,26 @@ def _of_kernel(records: Sequence[CompileRecord], failed: Collection[int]) -> lis
         state = "ok (cache)" if record.cached else "ok"
         if not record.ok:
             fine = "ruled out" if record.tuning is not None else "expected"
-            state = f"{'FAILED' if id(record) in failed else fine} {_error_of_many(record)}"
+            state = f"{'FAILED' if id(record) in failed else fine} {error_of_many(record)}"
         states.setdefault(state, []).append(record)
         for remark in (*describe_keys(record), *map(clean, record.notes)):
             remarks.setdefault(remark, []).append(record)
     lines = []
     for state, those in states.items():
         spent = sum(record.milliseconds for record in those)
-        lines.append(f"  {_configs(those, records)}  {spent:6.0f} ms  {state}{_range(those)}")
+        lines.append(f"  {which_configs(those, records)}  {spent:6.0f} ms  {state}{sizes_needed(those)}")
     for remark, those in remarks.items():
-        which = "" if len(those) == len(records) else f" [{_configs(those, records)}]"
+        which = "" if len(those) == len(records) else f" [{which_configs(those, records)}]"
         lines.append(f"    {remark}{which}")
-    return lines + [
-        f"    {line}" for line in (*_varied(records), *_options(records), *_memory(records), *_vain(records))
-    ]
+    return lines + [f"    {line}" for line in facts(records)]
 
 
-def _configs(those: Sequence[CompileRecord], records: Sequence[CompileRecord]) -> str:
+def facts(records: Sequence[CompileRecord]) -> list[str]:
+    """What there is to say of a kernel as a whole, a line each: specializations, options, memory, tuning."""
+    return [*_varied(records), *_options(records), *_memory(records), *_vain(records)]
+
+
+def which_configs(those: Sequence[CompileRecord], records: Sequence[CompileRecord]) -> str:
     """Which of the configs of a kernel: what differs in them, of many what they have in common."""
     keys = [key for record in records for key in record.config]
     differ = [key for key in dict.fromkeys(keys) if len({repr(r.config.get(key, "-")) for r in records}) > 1]
@@ -337,12 +346,13 @@ def _some(words: Iterable[str], separator: str = ",") -> str:
     return separator.join(listed[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _error_of_many(record: CompileRecord) -> str:
-    """The error, without the sizes in which the configs of one kernel differ: `_range` has those."""
+def error_of_many(record: CompileRecord) -> str:
+    """The error, without the sizes in which the configs of one kernel differ: `sizes_needed` has those."""
     return describe_error(record) if record.overflow is None else f"{record.overflow.memory} overflow"
 
 
-def _range(records: Sequence[CompileRecord]) -> str:
+def sizes_needed(records: Sequence[CompileRecord]) -> str:
+    """What `error_of_many` leaves out."""
     found = [record.overflow for record in records if record.overflow is not None]
     if not found:
         return ""
@@ -411,7 +421,8 @@ def _escaped(text: str, more: str = "") -> str:
     return text
 
 
-def _short(location: str | None) -> str:
+def short(location: str | None) -> str:
+    """`file:line` from the folder of the project; `-` for None."""
     if location is None:
         return "-"
     file, _, line = location.rpartition(":")

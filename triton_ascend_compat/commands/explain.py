@@ -78,4 +78,4 @@ def _told(fate: Fate) -> str:
     if fate.arrives is None:
         return "is delivered: it asks for nothing"
     name, value = fate.arrives
-    return "is delivered" if name == fate.key else f"is delivered as {name}={value!r}"
+    return "is delivered" if fate.arrives == (fate.key, fate.value) else f"is delivered as {name}={value!r}"

@@ -1,7 +1,7 @@
 """What is known of compile options beyond the installed backend: data, loaded when a misplaced key needs it.
 
 catalogue.json  the options of triton-ascend, by release, and which of them change what a kernel means
-renames.json    those that triton-ascend renamed with the meaning unchanged
+renames.json    those, and those values, that triton-ascend renamed with the meaning unchanged
 frontends.json  what frontends pass by themselves
 """
 
@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from triton_ascend_compat.decision.foreign import ForeignOption as ForeignOption
 from triton_ascend_compat.decision.foreign import foreign_options as foreign_options
@@ -78,6 +78,14 @@ class Rename:
     off: tuple[Any, ...] = ()
 
 
+class Spelling(NamedTuple):
+    """One value of an option in two spellings."""
+
+    option: str
+    old: str
+    new: str
+
+
 @functools.cache
 def known_options() -> Mapping[str, KnownOption]:
     """Every option that some public triton-ascend release or branch has had, by name.
@@ -130,6 +138,11 @@ def renames() -> tuple[Rename, ...]:
         )
         for facts in _load("renames.json")["renames"]
     )
+
+
+def spellings() -> tuple[Spelling, ...]:
+    """The values that triton-ascend respelled, with the meaning unchanged (`renames.json`)."""
+    return tuple(Spelling(**facts) for facts in _load("renames.json")["spellings"])
 
 
 @functools.cache

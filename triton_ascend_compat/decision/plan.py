@@ -134,7 +134,7 @@ def decide(asked: Mapping[Any, Any], parameters: Collection[str], where: Where, 
             kept[key] = value
             continue
         fate = judge(key, plain_value(value), where, policy, parameters)
-        if fate.outcome is Outcome.UNTOUCHED:
+        if fate.outcome is Outcome.UNTOUCHED or (belong and fate.arrives == (key, value)):
             kept[key] = value
             continue
         if fate.arrives is not None:
@@ -164,10 +164,28 @@ def _settle(fate: Fate, earlier: list[Fate], options: dict[str, Any], standing: 
 
 
 def judge(key: str, value: Any, where: Where, policy: Policy, parameters: Collection[str] = ()) -> Fate:
-    """What becomes of one key that is none of the kernel's `parameters` and whose plain value is `value`."""
+    """What becomes of one key that is none of the kernel's `parameters` and whose plain value is `value`.
+
+    It depends on nothing else, so that an answer is kept; a tuner asks the same thousands of times."""
+    asked = (where, key, type(value), value) if type(value) in _LOOKED_UP else None
+    fate = policy.judged.get(asked) if asked else None
+    if fate is None:
+        fate = _judge(key, value, where, policy, parameters)
+        if asked and not fate.unknown and len(policy.judged) < _MOST_KEPT:  # else parameters count
+            policy.judged[asked] = fate
+    return fate
+
+
+#: Whose equal values print alike, which 0.0 and -0.0 do not.
+_LOOKED_UP = frozenset({bool, int, str, type(None)})
+_MOST_KEPT = 10_000
+
+
+def _judge(key: str, value: Any, where: Where, policy: Policy, parameters: Collection[str]) -> Fate:
     about = policy.about(key)
     kind = about.kind
-    if where is Where.CONSTANTS and policy.delivers_itself and kind is Kind.INSTALLED:
+    spelled = policy.spell(key, value)
+    if where is Where.CONSTANTS and policy.delivers_itself and kind is Kind.INSTALLED and spelled == value:
         return Fate(key, value, where, Outcome.UNTOUCHED, "this Triton delivers it itself", (key, value))
     off = policy.why_off(where)
     if off:
@@ -181,7 +199,7 @@ def judge(key: str, value: Any, where: Where, policy: Policy, parameters: Collec
     if kind is Kind.PASSED_ON:
         return Fate(key, value, where, Outcome.DELIVERED, about.why, (key, value), quiet, option=key)
     if kind is Kind.INSTALLED:
-        return _deliver(key, value, where, about, (key, value), quiet, policy)
+        return _deliver(key, value, where, about, (key, spelled), quiet, policy)
     if kind is Kind.RENAMED:
         arrives = about.translate(value)
         if arrives is not None:
@@ -214,7 +232,10 @@ def _deliver(
         why = f"compile option {name!r} takes {expected}, not {arriving!r} ({type(arriving).__name__})"
         why = why if name == key else f"{key}: {why}"
         return Fate(key, value, where, Outcome.REFUSED, why, option=name)
-    return Fate(key, value, where, Outcome.DELIVERED, about.why, arrives, quiet, option=name)
+    why = about.why
+    if name == key and arriving != value:
+        why += f", which spells this value {arriving!r}"
+    return Fate(key, value, where, Outcome.DELIVERED, why, arrives, quiet, option=name)
 
 
 def _leave_out(key: str, value: Any, where: Where, about: About, quiet: bool, policy: Policy) -> Fate:
@@ -268,7 +289,7 @@ def nearest_names(name: str, candidates: Iterable[str]) -> list[str]:
     return difflib.get_close_matches(name, sorted(candidates), n=3, cutoff=0.7)
 
 
-_PLAIN = frozenset({bool, int, float, str, type(None)})
+_PLAIN = _LOOKED_UP | {float}
 
 
 def plain_value(value: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 from triton_ascend_compat.decision import catalogue
 from triton_ascend_compat.decision.catalogue import KnownOption, Rename
 from triton_ascend_compat.decision.foreign import ForeignOption, foreign_options
-from triton_ascend_compat.decision.plan import Kind, Where, nearest_names
+from triton_ascend_compat.decision.plan import Fate, Kind, Where, nearest_names
 
 #: The fix that serves each place where a key may stand.
 _FIX_OF = {
@@ -42,7 +42,8 @@ class InstalledOptions:
     `types` maps the name of each public, settable field of its options dataclass to the type as
     annotated, `defaults` to its value where nothing is asked for. `retired` are the names that it accepts,
     warns about and drops, `renamed` those that it turns into others itself. `internal` are the names that it
-    sets itself: no caller's, but its own parsed options hold them when they are parsed again.
+    sets itself: no caller's, but its own parsed options hold them when they are parsed again. `spelled` leads
+    from option and value to that value as the backend spells it, where it takes no other spelling.
     """
 
     types: Mapping[str, str]
@@ -50,6 +51,7 @@ class InstalledOptions:
     renamed: frozenset[str] = frozenset()
     internal: frozenset[str] = frozenset()
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    spelled: Mapping[tuple[str, Any], str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ class Policy:
         delivers_itself: whether this Triton takes installed options out of the constants by itself.
         config_drops_unknown: whether `triton.Config` takes any keyword and drops what it does not know.
         release: the installed triton-ascend, for messages.
+        judged: the fates of what was asked before, kept by `plan.judge`.
     """
 
     installed: InstalledOptions
@@ -112,6 +115,7 @@ class Policy:
     delivers_itself: bool = False
     config_drops_unknown: bool = False
     release: str = "this triton-ascend"
+    judged: dict[Any, Fate] = field(default_factory=dict, repr=False)
     _about: dict[str, About] = field(default_factory=dict, repr=False)
 
     @functools.cached_property
@@ -121,8 +125,9 @@ class Policy:
 
     @functools.cached_property
     def fields(self) -> frozenset[str]:
-        """The names of the fields of the backend's options."""
-        return frozenset(self.installed.types) | self.installed.internal
+        """The names of the fields of the backend's options, but for those with a value to be respelled."""
+        respelled = {option for option, _ in self.installed.spelled}
+        return frozenset(self.installed.types) - respelled | self.installed.internal
 
     @functools.cached_property
     def taken(self) -> frozenset[str]:
@@ -140,6 +145,10 @@ class Policy:
     def asks_for_nothing(self, key: str, value: Any, about: About) -> bool:
         """Whether the value asks for nothing, so that its being left out is no news."""
         return value is None or value in about.off or value in self.always_passed.get(key, ())
+
+    def spell(self, key: str, value: Any) -> Any:
+        """The value of an installed option as the backend spells it."""
+        return self.installed.spelled.get((key, value), value) if isinstance(value, str) else value
 
     def about(self, key: str) -> About:
         """What is known of the name `key`."""
@@ -234,26 +243,48 @@ def read_installed(backend_class: type) -> InstalledOptions | None:
         ),
         frozenset([*options_class.__dataclass_fields__, *vars(built or object)]) - types.keys() - retired,
         {name: getattr(built, name) for name in types if hasattr(built, name)},
+        _respelled(backend_class, types),
     )
 
 
 def _renames_itself(backend_class: type, rename: Rename, built: Any) -> bool:
     """Whether the backend turns the old name into the new one itself, found by asking it to: what it builds
     with the old name given differs from what it builds with nothing given."""
-    from triton_ascend_compat import generations
-
     if built is None:
         return False
     for sample in [old for old, _ in rename.values[:1]] or [2, 3]:  # two samples: one may be the default
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                asked = generations.parse_plainly(backend_class, {rename.old: sample})
-            except Exception:  # it knows the name, if only to refuse the sample
-                return True
-        if getattr(asked, rename.new) != getattr(built, rename.new):
+        asked = _ask(backend_class, rename.old, sample)
+        # Where it refuses, it knows the name.
+        if asked is None or getattr(asked, rename.new) != getattr(built, rename.new):
             return True
     return False
+
+
+def _respelled(backend_class: type, types: Collection[str]) -> dict[tuple[str, Any], str]:
+    """`InstalledOptions.spelled`, found by asking: what the backend does not know it refuses, or takes
+    as it takes any nonsense."""
+    found = {}
+    for option, old, new in catalogue.spellings():
+        if option in types:
+            asked = (_ask(backend_class, option, value) for value in ("no such value", old, new))
+            nonsense, *built = ({**vars(each), option: None} if each else None for each in asked)
+            known = [each for each in built if each != nonsense]
+            if len(known) == 1:
+                given, taken = (new, old) if known[0] is built[0] else (old, new)
+                found[option, given] = taken
+    return found
+
+
+def _ask(backend_class: type, name: str, value: Any) -> Any:
+    """What the backend builds when asked for one option; None where it refuses."""
+    from triton_ascend_compat import generations
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return generations.parse_plainly(backend_class, {name: value})
+        except Exception:
+            return None
 
 
 def make(backend_class: type, switches: Collection[str], **facts: Any) -> Policy | None:
@@ -267,6 +298,8 @@ def make(backend_class: type, switches: Collection[str], **facts: Any) -> Policy
     installed = read_installed(backend_class)
     if installed is None:
         return None
+    if "renames" not in switches:
+        installed = dataclasses.replace(installed, spelled={})
     return Policy(
         installed,
         catalogue.known_options(),

@@ -8,7 +8,7 @@ first passes through what it wraps.
 from __future__ import annotations
 
 import importlib
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable
 
 from triton_ascend_compat import generations
 from triton_ascend_compat.fixes import constants
@@ -19,8 +19,9 @@ from triton_ascend_compat.shim import Function, deferred
 Wrapping = tuple[Any, str, Callable[[Function], Function]]
 
 
-class Fix(NamedTuple):
-    """One thing that the shim puts right, behind the one installer; it can be switched off by its name.
+class Fix:
+    """One thing that the shim puts right, behind the one installer; it can be switched off by its name. (A
+    NamedTuple would take as long to make as all else here.)
 
     Attributes:
         name: by which it is switched off, and the name of its module.
@@ -29,10 +30,14 @@ class Fix(NamedTuple):
         unneeded: why it is not needed on this Triton; empty where it is.
     """
 
-    name: str
-    wrappings: Callable[[Generation], list[Wrapping]]
-    awaits: str = ""
-    unneeded: Callable[[], str] = str
+    def __init__(
+        self,
+        name: str,
+        wrappings: Callable[[Generation], list[Wrapping]],
+        awaits: str = "",
+        unneeded: Callable[[], str] = str,
+    ) -> None:
+        self.name, self.wrappings, self.awaits, self.unneeded = name, wrappings, awaits, unneeded
 
     def tell(self, what: str) -> str:
         """A text of its module: WHY, HOW, UPSTREAM or UNTIL."""

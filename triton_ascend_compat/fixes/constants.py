@@ -34,9 +34,10 @@ def wrap_init(original: Callable[..., None]) -> Callable[..., None]:
         switch = shim.switch
         if NAME in switch.fixes:
             constants = args[2] if len(args) > 2 else kwargs.get(switch.generation.constants_parameter)
+            fn = args[0] if args else kwargs.get("fn")
             # Nearly every source is clean and pays for this look only: see benchmarks/.
-            if constants and _has_leaked_key(constants, args[0] if args else kwargs.get("fn")):
-                return _init_leaky(switch, original, source, args, kwargs)
+            if constants and _has_leaked_key(constants, fn):
+                return _init_leaky(switch, original, source, args, kwargs, fn, constants)
         return original(source, *args, **kwargs)
 
     return __init__
@@ -64,21 +65,17 @@ def _rooms() -> tuple[Any, Any, Any]:
 
 
 def _init_leaky(
-    switch: shim.Switch, original: Callable[..., None], source: Any, args: Any, kwargs: dict[str, Any]
+    switch: shim.Switch, original: Any, source: Any, args: Any, kwargs: Any, fn: Any, constants: Any
 ) -> None:
-    # Replaced where they stand: a call that is wrong in other ways fails as it would without the shim.
-    names = ("fn", "signature", switch.generation.constants_parameter)
-    given: dict[str, Any] = {**dict(zip(names, args)), **kwargs}
-    fn, signature, constants = given["fn"], given.get("signature"), given[names[2]]
     policy = None if isinstance(fn, generations.ProbeKernel) and fn.plain else switch.policy()
     if policy is None:
-        return original(source, *args, **kwargs)
-    _, plan, _ = _rooms()
+        return original(source, *args, **kwargs)  # type: ignore[no-any-return]
+    plan = _rooms()[1]
     kept, options, fates = plan.decide(constants, fn.arg_names, plan.Where.CONSTANTS, policy)
     if not fates:
-        return original(source, *args, **kwargs)
+        return original(source, *args, **kwargs)  # type: ignore[no-any-return]
     early = switch.generation.resolves_names_early
-    clean = signature
+    signature = clean = args[1] if len(args) > 1 else kwargs.get("signature")
     if isinstance(signature, Mapping):  # frontends for Triton 3.3+ write an entry for every constant
         leaked = [fate.key for fate in fates if signature.get(fate.key) == "constexpr"]
         clean = {key: kind for key, kind in signature.items() if key not in leaked} if leaked else signature
@@ -90,12 +87,13 @@ def _init_leaky(
         kept = {key: value for key, value in constants.items() if key in kept or key in refused}
     elif refused and isinstance(clean, Mapping):
         clean = {**clean, **dict.fromkeys(sorted(refused), "constexpr")}
+    # Replaced where they stand: a call that is wrong in other ways fails as it would without the shim.
     args = list(args)
-    for index, cleaned in ((1, clean), (2, kept)):
+    for index, name, cleaned in ((1, "signature", clean), (2, switch.generation.constants_parameter, kept)):
         if index < len(args):
             args[index] = cleaned
-        elif names[index] in kwargs:
-            kwargs[names[index]] = cleaned
+        elif name in kwargs:
+            kwargs[name] = cleaned
     original(source, *args, **kwargs)
     as_given = None if early else (signature, constants)
     source.parse_options = Delivery(source, options, fates, policy.release, as_given)

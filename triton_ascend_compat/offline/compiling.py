@@ -13,6 +13,7 @@ import functools
 import hashlib
 import inspect
 import itertools
+import linecache
 import os
 import sys
 import time
@@ -99,8 +100,9 @@ class Launch:
         self.session, self.fn = session, fn
         self.grid = keywords.get("grid")
         bound = {**dict(zip(fn.arg_names, args)), **keywords}
-        defaults = {param.name: param.default for param in fn.params if param.has_default}
-        self.arguments = {name: bound.get(name, defaults.get(name)) for name in fn.arg_names}
+        if not bound.keys() >= set(fn.arg_names):
+            bound = {**{param.name: param.default for param in fn.params if param.has_default}, **bound}
+        self.arguments = {name: bound.get(name) for name in fn.arg_names}
         self.options: dict[str, Any] = {}
         self.ask({key: value for key, value in keywords.items() if key not in ("grid", "warmup", "stream")})
         self.parsed = False
@@ -288,12 +290,14 @@ class Compile:
         """The compile ends with `error`."""
         told = getattr(error, "stderr", None)
         text = told.decode(errors="replace") if isinstance(told, bytes) and told else str(error)
+        file, _, line = (at := _location_of(error, self.source) or "").rpartition(":")
         self._end(
             # `compile` turns what an external compiler raises into an MLIRCompilationError.
             error_type="MLIRCompilationError" if hasattr(error, "stderr") else type(error).__name__,
             error=error_line(error, text),
             detail=text,
-            error_location=_location_of(error, self.source),
+            error_location=at or None,
+            error_source=linecache.getline(file, int(line)).strip() if at else None,
             overflow=Overflow.found_in(text),
             ir=self.ir,
         )

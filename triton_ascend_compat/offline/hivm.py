@@ -38,6 +38,10 @@ done
 _RETRY = re.compile(r"\[NOTE\] (\w+) overflow detected; automatically set (\S+) to (\S+) and retrying")
 
 
+#: How to get the tools: what the extra `hivm` in pyproject.toml asks for, from any index.
+INSTALL = "pip install 'ascendnpu-ir>=1.2.0'"
+
+
 class HivmUnavailable(RuntimeError):
     """There is no bishengir-compile, or it does not know the chip."""
 
@@ -57,7 +61,7 @@ def find_tools() -> Path:
         return Path(on_path).parent
     raise HivmUnavailable(
         f"the HIVM stage needs {TOOL}, which is neither in the package ascendnpu-ir nor on PATH; "
-        "install it with: pip install 'triton-ascend-compat[hivm]'"
+        f"install it with: {INSTALL}"
     )
 
 

@@ -97,6 +97,7 @@ class CompileRecord:
         error: what went wrong, in one line; None where nothing did.
         error_type: the exception's class name.
         error_location: `file:line` of the line in the kernel that is at fault, where the compiler names one.
+        error_source: the text of that line.
         detail: the exception's whole text.
         overflow: set where the kernel does not fit into on-chip memory.
         notes: what a compiler did on its own and only mentioned on its stderr.
@@ -129,6 +130,7 @@ class CompileRecord:
     error: str | None = None
     error_type: str | None = None
     error_location: str | None = None
+    error_source: str | None = None
     detail: str | None = None
     overflow: Overflow | None = None
     notes: tuple[str, ...] = ()

@@ -41,7 +41,8 @@ class Launched:
     def add(self, arguments: Iterable[Any], frame: FrameType | None) -> None:
         """Take note of a launch with these arguments by the function of `frame` and its callers."""
         for argument in arguments:
-            if _span(argument) is not None:
+            known = self._arrays.get(id(argument))
+            if (known is None or known() is not argument) and _span(argument) is not None:
                 self._arrays[id(argument)] = weakref.ref(argument)
         while frame is not None and frame.f_code not in self._codes:
             self._codes.add(frame.f_code)

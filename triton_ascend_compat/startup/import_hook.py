@@ -52,7 +52,8 @@ class Hook:
     def catch_up(self) -> None:
         """Fire if the module came in unseen: by a finder in front of this one, or by an old loader, or its
         import had begun when the hook was armed."""
-        if self.name in sys.modules and not self.fired and not is_importing(self.name):
+        spec = _spec(self.name)  # this passes by at each import of anything
+        if spec is not None and spec is not self._served and not getattr(spec, "_initializing", False):
             codes = Hook.fire.__code__, _Loader.exec_module.__code__
             if not any(_is_in_progress(self.name, codes, top) for top in sys._current_frames().values()):
                 self.fire()

@@ -86,7 +86,7 @@ def test_no_shell_runs_and_nothing_is_left_in_the_temporary_folder(
 
 
 def test_what_is_missing_is_said_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with pytest.raises(HivmUnavailable, match=r"bishengir-opt, .*pip install 'triton-ascend-compat\[hivm\]'"):
+    with pytest.raises(HivmUnavailable, match=r"bishengir-opt, .*pip install 'ascendnpu-ir>="):
         lowering.Tools.find(tmp_path)
     tools = hivm.find_tools()
     with monkeypatch.context() as patch:

@@ -143,53 +143,78 @@ class _Kernel:
         kinds = self._lowered.kinds[2:]
         if len(takes) != len(kinds):
             raise NotExecuted(f"it takes {len(kinds)} arguments and is given {len(takes)}")
-        self._takes = [(number, name, kind) for (number, name), kind in zip(takes, kinds)]
         # What follows addresses must run where they lead; it is tried in a forked process first.
-        self._guarded = executor.guarded and not self._lowered.follows_addresses
-        self._tried_first = executor.guarded and self._lowered.follows_addresses
-        self._entry = None if self._guarded else worker.load(str(self._lowered.library))
+        follows = self._lowered.follows_addresses
+        self._tried_first = executor.guarded and follows
+        guarded = executor.guarded and not follows
+        convert = {"ptr": _memory if guarded else _address, "f32": _fp32, "f64": _fp64}
+        try:
+            self._takes = [
+                (number, name, _integer if kind in _INTEGERS else convert[kind])
+                for (number, name), kind in zip(takes, kinds)
+            ]
+        except KeyError as kind:
+            raise NotExecuted(f"it takes a scalar of type {kind.args[0]}") from None
+        formats = {"f32": "f4x", "f64": "d"}
+        self._layout = struct.Struct("2Q" + "".join(formats.get(kind, "Q") for kind in kinds))
+        self._own = ctypes.create_string_buffer(2 * guarding.OWN)
+        self._entry = None if guarded else worker.load(str(self._lowered.library))
         self._lock = threading.Lock()
 
     def launch(self, grid: Grid, arguments: Sequence[Any]) -> tuple[str, ...]:
         """Compute; the names of arguments whose results depend on memory that was never written."""
-        slots = [_slot(arguments[number], name, kind) for number, name, kind in self._takes]
+        slots = [convert(arguments[number], name) for number, name, convert in self._takes]
         if self._entry is None:
-            return GUARD.launch(self._lowered.library, slots, grid)
-        own = ctypes.create_string_buffer(2 * guarding.OWN)
-        packed = guarding.pack(ctypes.addressof(own), slots, lambda memory: memory.pointer)
-        call = (packed, *grid, 0, grid.programs, -1)
-        with self._lock:  # a library has one ring of buffers
+            return GUARD.launch(self._lowered.library, self._layout, slots, grid)
+        with self._lock:  # a library has one ring of buffers, and one lock and workspace
+            own = ctypes.addressof(self._own)
+            ctypes.memset(own, 0, 2 * guarding.OWN)
+            call = (self._layout.pack(own, own + guarding.OWN, *slots), *grid, grid.programs, -1)
             if self._tried_first:
                 _try(self._entry, call)
             self._entry(*call)
         return ()
 
 
-def _slot(value: Any, name: str, kind: str) -> Memory | bytes:
-    if kind == "ptr":
-        return _memory(value, name)
-    if kind in ("f32", "f64"):
-        return struct.pack("f4x" if kind == "f32" else "d", float(value))
-    if kind.startswith("i"):
-        return struct.pack("Q", int(value) & 0xFFFF_FFFF_FFFF_FFFF)
-    raise NotExecuted(f"its argument {name} is a scalar of type {kind}")
+_INTEGERS = ("i1", "i8", "i16", "i32", "i64")
 
 
-def _memory(value: Any, name: str) -> Memory:
+def _integer(value: Any, name: str) -> int:
+    return int(value) & 0xFFFF_FFFF_FFFF_FFFF
+
+
+def _fp32(value: Any, name: str) -> float:
+    return ctypes.c_float(value).value  # inf where struct would refuse
+
+
+def _fp64(value: Any, name: str) -> float:
+    return float(value)
+
+
+def _address(value: Any, name: str) -> int:
     if type(value).__name__ == "TensorWrapper":  # what triton.reinterpret gives
         value = value.base
     if hasattr(value, "untyped_storage"):
         if value.device.type != "cpu":
             raise NotExecuted(f"its argument {name} lies on the device {value.device.type}, not in memory")
-        storage = value.untyped_storage()
-        return Memory(name, value.data_ptr(), storage.data_ptr(), storage.nbytes(), value.numel())
-    owner = value
+        return int(value.data_ptr())
     if not hasattr(value, "__array_interface__"):
         raise NotExecuted(f"its argument {name} is a {type(value).__name__}, which has no memory")
+    return int(value.__array_interface__["data"][0])
+
+
+def _memory(value: Any, name: str) -> Memory:
+    pointer = _address(value, name)
+    if type(value).__name__ == "TensorWrapper":
+        value = value.base
+    if hasattr(value, "untyped_storage"):
+        storage = value.untyped_storage()
+        return Memory(name, pointer, storage.data_ptr(), storage.nbytes(), True)
+    owner = value
     while hasattr(owner.base, "__array_interface__"):
         owner = owner.base
-    pointer, start = (array.__array_interface__["data"][0] for array in (value, owner))
-    return Memory(name, pointer, start, owner.nbytes, value.size)
+    start, is_readonly = owner.__array_interface__["data"]
+    return Memory(name, pointer, start, owner.nbytes, not is_readonly)
 
 
 def _try(entry: Callable[..., None], call: tuple[Any, ...]) -> None:

@@ -47,14 +47,14 @@ class _DoesNotEnd(ExecutionFault):
 
 
 class Memory(NamedTuple):
-    """What an argument points to: `elements` of them from the address `pointer` on, in a storage of `size`
-    bytes from `start` on."""
+    """What an argument points to: the address `pointer` in a storage of `size` bytes from `start` on, and
+    whether that may be written."""
 
     name: str
     pointer: int
     start: int
     size: int
-    elements: int
+    writable: bool
 
 
 class Grid(NamedTuple):
@@ -70,18 +70,7 @@ class Grid(NamedTuple):
         return self.x * self.y * self.z
 
 
-Slots = Sequence["Memory | bytes"]
-
-
-def pack(own: int, slots: Slots, address: Callable[[Memory], int]) -> bytes:
-    """The bytes that a kernel's entry takes its arguments from. `own`: where the compiler's buffers lie;
-    `slots`: arrays, for which `address` says where they lie, or a scalar's eight bytes."""
-    head = struct.pack("4q", own, OWN, own + OWN, OWN)
-    rest = [
-        struct.pack("2q", address(slot), slot.elements) if isinstance(slot, Memory) else slot
-        for slot in slots
-    ]
-    return b"".join([head, *rest])
+Slots = Sequence["Memory | int | float"]
 
 
 class _Region(NamedTuple):
@@ -91,20 +80,22 @@ class _Region(NamedTuple):
     start: int
     size: int
     offset: int
+    writable: bool
 
 
 def _place(memories: Sequence[Memory]) -> tuple[list[_Region], int]:
     """Regions for these arguments, and the end of the last zone, in whole pages."""
     regions: list[_Region] = []
     end = _SLOTS + 2 * OWN
-    for name, _, start, size, _ in sorted(memories, key=lambda memory: memory.start):
+    for name, _, start, size, writable in sorted(memories, key=lambda memory: memory.start):
         last = regions[-1] if regions else None
         if last is not None and start < last.start + last.size:
             size = max(last.size, start + size - last.start)
-            regions[-1] = last._replace(names=(*last.names, name), size=size)
+            writable = writable and last.writable
+            regions[-1] = last._replace(names=(*last.names, name), size=size, writable=writable)
         else:
             end += ZONE
-            regions.append(_Region((name,), start, size, end + (start - end) % _ALIGNMENT))
+            regions.append(_Region((name,), start, size, end + (start - end) % _ALIGNMENT, writable))
         end = regions[-1].offset + size + ZONE
     return regions, end + -end % mmap.PAGESIZE
 
@@ -121,10 +112,11 @@ class Guard:
         self._owner = self._file = -1
         self._process: subprocess.Popen[bytes] | None = None
         self._base = self._its_base = 0
+        self._zones: list[tuple[int, int]] = []  # the arrays around which zones are filled and untouched
 
-    def launch(self, library: Path, slots: Slots, grid: Grid) -> tuple[str, ...]:
+    def launch(self, library: Path, layout: struct.Struct, slots: Slots, grid: Grid) -> tuple[str, ...]:
         """Run a kernel twice and copy its results into the arguments; the names of those whose results depend
-        on memory that was never written.
+        on memory that was never written. `layout`: the entry's arguments, two buffers and `slots`.
 
         Raises:
             ExecutionFault: it wrote outside of its arguments, crashed or did not end.
@@ -134,15 +126,18 @@ class Guard:
             regions, end = _place([slot for slot in slots if isinstance(slot, Memory)])
             os.ftruncate(self._file, max(2 * end, os.fstat(self._file).st_size))
             try:
-                self._check(functools.partial(self._run, library, slots, regions, grid, end), grid)
+                self._check(functools.partial(self._run, library, layout, slots, regions, grid, end), grid)
                 copies = [(region, self._base + region.offset) for region in regions]
                 unwritten = [region for region, copy in copies if _libc.memcmp(copy, copy + end, region.size)]
                 for region, copy in copies:
                     if _libc.memcmp(region.start, copy + end, region.size):
+                        if not region.writable:
+                            raise ExecutionFault(f"wrote to {' and '.join(region.names)}, which is read-only")
                         ctypes.memmove(region.start, copy + end, region.size)
                 return tuple(", ".join(region.names) for region in unwritten)
             finally:
                 if 2 * end > _KEPT:
+                    self._zones = []
                     os.ftruncate(self._file, 0)
 
     def _check(self, run: Callable[[int], list[str]], grid: Grid) -> None:
@@ -167,34 +162,52 @@ class Guard:
         raise ExecutionFault("; ".join(f"program {program} {line}" for line in dict.fromkeys(told)))
 
     def _run(
-        self, library: Path, slots: Slots, regions: list[_Region], grid: Grid, end: int, programs: int
+        self,
+        library: Path,
+        layout: struct.Struct,
+        slots: Slots,
+        regions: list[_Region],
+        grid: Grid,
+        end: int,
+        programs: int,
     ) -> list[str]:
         """Run the first `programs` of the grid on two copies; what they wrote outside, in words."""
         self._open()  # anew, at another address, where the last run ended the process
         runs = []
+        zones = [(region.offset, region.size) for region in regions]
+        is_filled, self._zones = zones == self._zones, []
         for at, fill in ((0, 0x5A), (end, 0xFF)):
-            self._fill(slots, regions, at)
-            runs.append((at, *grid, 0, programs, fill))
+            if not is_filled:
+                self._fill(regions, at)
+            self._copy(layout, slots, regions, at)
+            runs.append((at, *grid, programs, fill))
         assert self._process is not None
         assert self._process.stdin is not None
         words = [str(library), *(str(number) for run in runs for number in run)]
         self._process.stdin.write("\t".join(words).encode() + b"\n")
         self._process.stdin.flush()
         self._answer(self._process)
-        return [*self._touched(regions, 0), *self._touched(regions, end)]
+        told = [*self._touched(regions, 0), *self._touched(regions, end)]
+        self._zones = [] if told else zones
+        return told
 
-    def _fill(self, slots: Slots, regions: list[_Region], at: int) -> None:
-        """Write a copy of the arguments between zones, and their slots, at offset `at`."""
+    def _fill(self, regions: list[_Region], at: int) -> None:
+        """Fill the zones around the copies at offset `at`."""
+        for number, region in enumerate(regions):
+            data, byte = self._base + at + region.offset, _byte(number, at)
+            ctypes.memset(data - ZONE, byte, ZONE)
+            ctypes.memset(data + region.size, byte, ZONE)
+
+    def _copy(self, layout: struct.Struct, slots: Slots, regions: list[_Region], at: int) -> None:
+        """Write a copy of the arguments, and their slots, at offset `at`."""
         base, its = self._base + at, self._its_base + at
         ctypes.memset(base + _SLOTS, 0, 2 * OWN)
         moved = {}
-        for number, region in enumerate(regions):
-            data, byte = base + region.offset, _byte(number, at)
-            ctypes.memset(data - ZONE, byte, ZONE)
-            ctypes.memmove(data, region.start, region.size)
-            ctypes.memset(data + region.size, byte, ZONE)
+        for region in regions:
+            ctypes.memmove(base + region.offset, region.start, region.size)
             moved.update(dict.fromkeys(region.names, its + region.offset - region.start))
-        packed = pack(its + _SLOTS, slots, lambda memory: moved[memory.name] + memory.pointer)
+        values = (moved[one.name] + one.pointer if isinstance(one, Memory) else one for one in slots)
+        packed = layout.pack(its + _SLOTS, its + _SLOTS + OWN, *values)
         ctypes.memmove(base, packed, len(packed))
 
     def _touched(self, regions: list[_Region], at: int) -> list[str]:
@@ -220,7 +233,7 @@ class Guard:
         if self._owner != os.getpid():  # in a forked child, the process is the parent's
             self._owner, self._process = os.getpid(), None
             self._file = os.memfd_create("ascend-execute")
-            self._base = worker.map_shared(self._file)
+            self._base, self._zones = worker.map_shared(self._file), []
         if self._process is None or self._process.poll() is not None:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", worker.__file__, str(self._file)],

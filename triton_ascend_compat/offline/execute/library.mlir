@@ -301,9 +301,9 @@ llvm.func internal @ascend_pointer_$element(%address: i64, %size: i64) -> $struc
 %$name = llvm.load %at_$name : !llvm.ptr -> $kind
 
 //// entry
-// Programs %first to %end - 1, counted with x fastest, with the arguments in %slots. New buffers are filled
-// with the byte %fill, unless it is negative.
-llvm.func @$entry(%slots: !llvm.ptr, %gx: i32, %gy: i32, %gz: i32, %first: i64, %end: i64, %fill: i32) {
+// The first %end programs, counted with x fastest, with the arguments in %slots. New buffers are filled with
+// the byte %fill, unless it is negative. Sizes of arguments are not read, as on the NPU, whose launcher has none.
+llvm.func @$entry(%slots: !llvm.ptr, %gx: i32, %gy: i32, %gz: i32, %end: i64, %fill: i32) {
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %c1 = llvm.mlir.constant(1 : i64) : i64
   %fill_at = llvm.mlir.addressof @ascend_fill : !llvm.ptr
@@ -315,7 +315,7 @@ llvm.func @$entry(%slots: !llvm.ptr, %gx: i32, %gy: i32, %gz: i32, %first: i64, 
   $loads
   %wide = llvm.sext %gx : i32 to i64
   %high = llvm.sext %gy : i32 to i64
-  llvm.br ^head(%first : i64)
+  llvm.br ^head(%c0 : i64)
 ^head(%id: i64):
   %more = llvm.icmp "slt" %id, %end : i64
   llvm.cond_br %more, ^program, ^done

@@ -160,8 +160,8 @@ def runtime(kinds: tuple[str, ...], kernel: str) -> str:
 
     for number, kind in enumerate(kinds):
         if kind == "ptr":
-            at, size = load(f"p{number}", "!llvm.ptr"), load(f"n{number}", "i64")
-            given += [at, at, "%c0", size, "%c1"]
+            at = load(f"p{number}", "!llvm.ptr")
+            given += [at, at, "%c0", "%c0", "%c1"]
             types += ["!llvm.ptr", "!llvm.ptr", "i64", "i64", "i64"]
         else:
             given.append(load(f"a{number}", kind))

@@ -19,9 +19,9 @@ import threading
 from pathlib import Path
 from typing import NamedTuple
 
-from triton_ascend_compat.offline.execute import library
+from triton_ascend_compat.offline.execute import library, worker
 from triton_ascend_compat.offline.execute.library import KERNEL, POINTER, NotExecuted, fill
-from triton_ascend_compat.offline.hivm import HivmUnavailable
+from triton_ascend_compat.offline.hivm import INSTALL, HivmUnavailable
 
 #: Up to buffers. Without buffer-loop-hoisting a loop of 100,000 turns keeps 100,000 buffers; but hoisted
 #: buffers hide stale contents, so a guarded kernel frees its buffers in the loop instead.
@@ -93,7 +93,7 @@ class Tools(NamedTuple):
         if not opt.is_file():
             raise ExecutionUnavailable(
                 f"computing launches needs bishengir-opt, which is not in {folder}; "
-                "install it with: pip install 'triton-ascend-compat[hivm]'"
+                f"install it with: {INSTALL}"
             )
         cc = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
         if cc is None and importlib.util.find_spec("llvmlite") is None:
@@ -199,8 +199,12 @@ def _make(text: str, pipeline: str, kinds: tuple[str, ...], tools: Tools) -> byt
         if tools.cc is None:
             return object_
         object_file.write_bytes(object_)
-        options = ("-shared", "-nostartfiles", "-lm", "-Wl,-z,defs", "-lc")
+        options = ("-shared", "-nostdlib", "-lgcc")
         _run([tools.cc, "-o", str(linked), str(object_file), *options], "it does not link")
+        try:
+            worker.load(str(linked))
+        except OSError as error:  # an undefined symbol
+            raise NotExecuted(f"it does not link: {str(error).split(': ', 1)[-1]}") from error
         return linked.read_bytes()
 
 
