@@ -67,7 +67,7 @@ def describe_keys(record: CompileRecord) -> list[str]:
 
 def describe_config_key(key: ConfigKey) -> str:
     """What became of a key of a config that was never launched."""
-    return clean(f"triton.Config at {_short(key.location)}, not launched: {_describe_fate(key.fate)}")
+    return clean(f"triton.Config at {short(key.location)}, not launched: {_describe_fate(key.fate)}")
 
 
 def _describe_fate(fate: Fate) -> str:
