@@ -73,7 +73,7 @@ def test_it_says_what_the_table_says() -> None:
     page = read([outcome(*records)])
     assert page.texts["title"][0].startswith("Passed: 3 compiles")
     told = ["waves_per_eu=2: dropped by the backend", *RETRIED.notes, "UB 1,024 of 196,608 bytes"]
-    told += ["2 specializations: x: *fp16, *fp32", "the end of its output"]
+    told += ["2 specializations: x: *fp32, *fp16", "the end of its output"]
     assert [text for text in told if text not in page.text] == []
     assert ("value", "1024") in page.attributes
 
