@@ -147,6 +147,26 @@ class TestInstallation:
         done = installed.run(f"{line} --force-reinstall")
         assert done.returncode == 0, done.stdout
 
+    @pytest.mark.parametrize("way", ["site-packages", "pip install --target"])
+    def test_the_line_for_python_without_site(self, installed: Shell, tmp_path: Path, way: str) -> None:
+        lines = [re.findall(r"`(PYTHONPATH=DIR .*) …`", text(page)) for page in (ENGLISH, CHINESE)]
+        assert lines[0] == lines[1]
+        ((line,), _) = lines
+        folder = Path(installed.variables["HOME"]).parent
+        (place,) = folder.glob("lib/python3.*/site-packages")
+        if way != "site-packages":
+            assert f"`{way}`" in text(ENGLISH)
+            assert installed.run(f"{way} {tmp_path / 'target'} .").returncode == 0
+            for each in place.iterdir():  # what pip would install there of what it depends on
+                if each.is_symlink():
+                    (tmp_path / "target" / each.name).symlink_to(each.resolve())
+            place = tmp_path / "target"
+        printed = line.replace("DIR", str(place)) + " your_script.py"
+        without = installed.run(printed.replace("-m triton_ascend_compat run", ""))
+        assert without.stdout.endswith("the option has stayed among the constants\n")
+        done = installed.run(printed)
+        assert done.returncode == 0, done.stdout
+
     def test_uninstalling_removes_all_files(self, checkout: Path, tmp_path: Path) -> None:
         """What is left says nothing of the package, also with the variable set."""
         assert "`pip uninstall triton-ascend-compat` removes all of its files" in text(ENGLISH)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import environments
+from tests.patching.sites import contents, patched_contents, small_site, snapshot
 from triton_ascend_compat.patching.store import patches_folder
 
 REPORT = """
@@ -45,3 +46,30 @@ def test_the_installed_package_carries_the_patches(tmp_path, editable):
 
     environment.pip("uninstall", "-y", "triton-ascend-compat")
     assert not [name for name in environment.files() if "triton_ascend_compat" in name or "patches" in name]
+
+
+def test_uninstalling_leaves_the_tree_patched_until_it_is_reverted(tmp_path):
+    """pip runs nothing of the package when it removes it; patches/README.md says so, and how to undo it."""
+    assert "**not** take the patches out" in (patches_folder() / "README.md").read_text()
+    (tmp_path / "dist").mkdir()
+    wheel = environments.build_wheel(tmp_path / "dist")
+    environment = environments.create(tmp_path / "environment")
+    environment.link("unidiff", "click")
+    (environment.site_packages / "neighbour.py").touch()  # pip removes a folder in which it sees only links
+    site = small_site(tmp_path)
+    before, patched = snapshot(site), patched_contents(site)
+
+    def patch(operation):
+        done = environment.run("-m", "triton_ascend_compat", "patch", operation, "--site", str(site))
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    environment.pip("install", "--no-deps", "--no-index", str(wheel))
+    patch("apply")
+    environment.pip("uninstall", "-y", "triton-ascend-compat")
+    assert not [name for name in environment.files() if "triton_ascend_compat" in name]
+    assert contents(site) == patched
+    environment.pip("install", "--no-deps", "--no-index", str(wheel))
+    assert "uninstalling triton-ascend-compat does not" in patch("check")
+    patch("revert")
+    assert snapshot(site) == before
