@@ -108,13 +108,13 @@ def show(cell: Cell | None, notes: Notes) -> str:
     return (str(cell.passed) if cell.passed else "–") + (f" [{marks}]" if marks else "")
 
 
-def table(lines: list[Line], short: dict[str, str]) -> list[str]:
-    """Rows are what was proven, columns the environments."""
-    rows = list(dict.fromkeys(key for line in lines for key in line.cells))
+def table(lines: list[Line], rows_of: list[Line]) -> list[str]:
+    """Columns are the environments, rows what was proven in `rows_of`."""
+    rows = list(dict.fromkeys(key for line in rows_of for key in line.cells))
     rows.sort(key=lambda row: row[0])
     notes = Notes()
     text = [
-        "| | proven | " + " | ".join(short.get(line.name, line.name) for line in lines) + " |",
+        "| | proven | " + " | ".join(line.name for line in lines) + " |",
         "|---|---|" + "---|" * len(lines),
     ]
     shown = ""
@@ -154,13 +154,14 @@ def environments(lines: list[Line]) -> list[str]:
 
 def render(lines: list[Line]) -> str:
     for_python = [line for line in lines if line.offered]
+    generations = [line for line in lines if "torch" not in line.name and line not in for_python]
     with_torch = [line for line in lines if "torch" in line.versions]
-    without = [line for line in lines if line not in [*for_python, *with_torch]]
     parts = [HEAD]
-    if without:
-        parts += ["## Triton generations", "", *table(without, {}), ""]
+    if generations:
+        without_torch = [line for line in generations if line not in with_torch]
+        parts += ["## Triton generations", "", *table(generations, without_torch or generations), ""]
     if with_torch:
-        parts += ["## Frontends on torch", "", *table(with_torch, {}), ""]
+        parts += ["## Frontends on torch", "", *table(with_torch, with_torch), ""]
     if for_python:
         parts += [PYTHONS, *pythons(for_python), ""]
     parts += [
