@@ -2,7 +2,7 @@
 
 pytest loads it in every run of an environment that has this package. It does nothing, and imports nothing
 but pytest, until a run asks for it (`--ascend-offline` or `ascend_offline = true`), or a test does (the
-marker `ascend_offline`, or one of the fixtures). The work is done in `offline.testing`.
+marker `ascend_offline`, or one of the fixtures). The work is done in `checking.testing`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from triton_ascend_compat.checking.testing import Delivered, Run
     from triton_ascend_compat.offline import Session
-    from triton_ascend_compat.offline.testing import Delivered, Run
 
 MARKER = "ascend_offline"
 
@@ -199,7 +199,7 @@ def ascend_delivered(ascend_offline: Session) -> Delivered:
 
     `kernel` is the jit function or its name. Returns the records that it looked at.
     """
-    from triton_ascend_compat.offline.testing import Delivered
+    from triton_ascend_compat.checking.testing import Delivered
 
     return Delivered(ascend_offline)
 
@@ -269,7 +269,7 @@ def _only_hands_out_tests(config: pytest.Config) -> bool:
 
 def _the_run(config: pytest.Config) -> Run:
     if _RUN not in config.stash:
-        from triton_ascend_compat.offline.testing import Run
+        from triton_ascend_compat.checking.testing import Run
 
         config.stash[_RUN] = Run(
             chips=[name for word in config.getoption("ascend_chip") or () for name in word.split(",") if name]

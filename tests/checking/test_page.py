@@ -11,6 +11,7 @@ import pytest
 from tests.checking.test_reports import ALL, LEAKY, ODD, OVERFLOWED, RETRIED, outcome, record
 from triton_ascend_compat.checking import reports
 from triton_ascend_compat.checking.jobs import Outcome
+from triton_ascend_compat.checking.page import as_html
 from triton_ascend_compat.checking.verdict import Rules
 from triton_ascend_compat.offline.records import Memory
 
@@ -51,7 +52,7 @@ class Reader(HTMLParser):
 
 
 def read(outcomes: list[Outcome], rules: Rules = Rules()) -> Reader:  # noqa: B008
-    return Reader(reports.FORMATS["html"](outcomes, rules))
+    return Reader(as_html(outcomes, rules))
 
 
 def test_the_verdict_then_the_failures_then_the_kernels() -> None:

@@ -13,6 +13,7 @@ import pytest
 from triton_ascend_compat.checking import reports
 from triton_ascend_compat.checking.jobs import Job, Outcome, Target
 from triton_ascend_compat.checking.verdict import Rules
+from triton_ascend_compat.commands.check import FORMATS
 from triton_ascend_compat.decision.plan import Fate, Where
 from triton_ascend_compat.decision.plan import Outcome as KeyOutcome
 from triton_ascend_compat.offline.records import CompileRecord, Memory, Overflow, StageTime
@@ -118,7 +119,7 @@ def test_what_compilers_are_asked_for_is_in_the_table() -> None:
     assert "delivered, as is the default: num_warps=4" in table
     assert "  num_warps=4: delivered; in add\n" in reports.options_table([outcome(*records)])
     rules = Rules(most_specializations=2)
-    for make in reports.FORMATS.values():
+    for make in FORMATS.values():
         assert "has 3 specializations on Ascend910B2, 2 allowed" in make([outcome(*records)], rules)
 
 
@@ -132,7 +133,7 @@ def test_no_text_gets_out_of_its_place() -> None:
         failure=ODD,
     )
     odd = dataclasses.replace(odd, output=ODD, went_on=(f"{ODD}:1",), outside=(ODD,), stopped_at=f"{ODD}:2")
-    for name, make in reports.FORMATS.items():
+    for name, make in FORMATS.items():
         text = make([odd])
         assert all(c == "\n" or c.isprintable() for c in text), name
         assert not any(line.startswith("::error::planted") for line in text.splitlines()) or name == "junit"
@@ -191,6 +192,6 @@ def test_github_annotations_stay_on_one_line() -> None:
 
 
 def test_nothing_compiled_is_said_too() -> None:
-    for make in reports.FORMATS.values():
+    for make in FORMATS.values():
         assert make([outcome(failure="exited with 1")])
     assert "0 compiles of 0 kernels" in reports.as_table([outcome(failure="exited with 1")])

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.checking.test_check import PREAMBLE, check, compiles, in_a_project, script
-from triton_ascend_compat.checking import child
+from triton_ascend_compat.checking import VARIABLE
 
 __all__ = ["in_a_project"]
 
@@ -69,7 +69,7 @@ open("seen.json", "w").write(json.dumps(seen))
 @pytest.mark.parametrize("words", [["sub/script.py"], ["-m", "sub.script"]])
 def test_the_world_of_a_target_is_that_of_python(words: list[str]) -> None:
     Path("sub").mkdir()
-    Path("sub/script.py").write_text(SEEN.format(variable=child.VARIABLE))
+    Path("sub/script.py").write_text(SEEN.format(variable=VARIABLE))
     if words[0] != "-m":
         for name in ("json.py", "rich.py", "click.py", "triton_ascend_compat.py"):
             Path(name).write_text("raise SystemExit('a module of the current folder')\n")

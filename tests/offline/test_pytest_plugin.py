@@ -76,7 +76,7 @@ def test_inert_and_light_unless_asked_for(run: Any) -> None:
     done = run(
         "import sys\n"
         "def test_plain():\n"
-        "    assert 'triton_ascend_compat.offline.testing' not in sys.modules\n"
+        "    assert 'triton_ascend_compat.checking.testing' not in sys.modules\n"
         "    assert not [name for name in sys.modules if name.startswith('rich')]\n"
     )
     assert "1 passed" in done.stdout, done.stdout

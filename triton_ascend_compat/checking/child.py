@@ -12,6 +12,8 @@ import atexit
 import os
 import sys
 
+from triton_ascend_compat.checking import VARIABLE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import contextlib
@@ -19,12 +21,6 @@ if TYPE_CHECKING:
 
     from triton_ascend_compat.offline import CompileRecord, Session
     from triton_ascend_compat.offline.records import ConfigKey
-
-#: The environment variable that asks for it; see `settings`.
-VARIABLE = "TRITON_ASCEND_CHECK_TARGET"
-
-#: The folder of the `sitecustomize` that calls `start`.
-CHILDREN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "children")  # noqa: PTH100, PTH118, PTH120
 
 
 def settings(records: str, kind: str, chip: str, hivm: bool, cache: str | None, execute: bool) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from triton_ascend_compat import startup
-from triton_ascend_compat.checking import child
+from triton_ascend_compat.checking import CHILDREN, VARIABLE, child
 from triton_ascend_compat.offline import findings
 from triton_ascend_compat.offline.execute import Tally
 from triton_ascend_compat.offline.records import CompileRecord, ConfigKey
@@ -150,12 +150,12 @@ class Job:
 
     def environment(self, records: Path) -> dict[str, str]:
         """That of this process, and what lets it and its children record."""
-        folders = [child.CHILDREN, str(Path(startup.__path__[0]).resolve() / "children")]
+        folders = [CHILDREN, str(Path(startup.__path__[0]).resolve() / "children")]
         inherited = os.environ.get("PYTHONPATH")
         return {
             **os.environ,
             "PYTHONPATH": os.pathsep.join([*folders, *([inherited] if inherited else [])]),
-            child.VARIABLE: child.settings(
+            VARIABLE: child.settings(
                 str(records), self.target.kind, self.chip, self.hivm, self.cache, self.execute
             ),
         }

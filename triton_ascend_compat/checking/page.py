@@ -16,6 +16,7 @@ from xml.etree.ElementTree import Element, tostring
 from triton_ascend_compat.checking import reports
 from triton_ascend_compat.checking.jobs import Outcome
 from triton_ascend_compat.checking.verdict import (
+    DEFAULT_RULES,
     Rules,
     by_kernel,
     exit_code,
@@ -33,7 +34,7 @@ _PAGE = Path(__file__).with_name("page.html")
 _MOST_SHOWN = 8
 
 
-def as_html(outcomes: Sequence[Outcome], rules: Rules) -> str:
+def as_html(outcomes: Sequence[Outcome], rules: Rules = DEFAULT_RULES) -> str:
     """The page: the verdict, what failed, the kernels by chip and their configs, the options, the targets."""
     records = [record for outcome in outcomes for record in outcome.records]
     failed = failing(outcomes, rules)

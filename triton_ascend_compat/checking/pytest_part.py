@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from triton_ascend_compat.checking import child, going_on
+from triton_ascend_compat.checking import VARIABLE, child, going_on
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -18,5 +18,5 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     if not outcome.get_result().failed or call.excinfo is None or going_on.is_of_a_kernel(call.excinfo.value):
         return
     told = f"{item.nodeid}: {call.excinfo.typename}: {child.text_of(call.excinfo.value)}"
-    with child.RecordFile(os.environ[child.VARIABLE].split("\n")[4]) as file:
+    with child.RecordFile(os.environ[VARIABLE].split("\n")[4]) as file:
         file.write(test=told)

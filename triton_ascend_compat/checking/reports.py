@@ -1,4 +1,4 @@
-"""The results of `check` as a table, JSON, JUnit XML, annotations for GitHub, or a page (see `page`)."""
+"""The results of `check` as a table, JSON, JUnit XML or annotations for GitHub; see `page`, too."""
 
 from __future__ import annotations
 
@@ -279,16 +279,6 @@ def as_github(outcomes: Sequence[Outcome], rules: Rules = DEFAULT_RULES) -> str:
     lines += [_annotation("error", "specializations", line, None) for line in too_many(_all(outcomes), rules)]
     lines.append(summary_line(outcomes, rules))
     return "\n".join(dict.fromkeys(lines)) + "\n"
-
-
-def as_html(outcomes: Sequence[Outcome], rules: Rules = DEFAULT_RULES) -> str:
-    """A page for a browser."""
-    from triton_ascend_compat.checking import page  # which is built on this module
-
-    return page.as_html(outcomes, rules)
-
-
-FORMATS = {"table": as_table, "json": as_json, "junit": as_junit, "github": as_github, "html": as_html}
 
 
 def _of_kernel(records: Sequence[CompileRecord], failed: Collection[int]) -> list[str]:

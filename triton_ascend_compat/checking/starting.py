@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 
-from triton_ascend_compat.checking.child import CHILDREN, VARIABLE
+from triton_ascend_compat.checking import CHILDREN, VARIABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any, Callable
 
 import click
 
-from triton_ascend_compat.checking import reports, verdict
+from triton_ascend_compat.checking import page, reports, verdict
 from triton_ascend_compat.checking.jobs import (
     BadTarget,
     Job,
@@ -33,6 +33,14 @@ from triton_ascend_compat.offline import (
     judging,
 )
 from triton_ascend_compat.offline import hivm as hivm_stage
+
+FORMATS: dict[str, Callable[..., str]] = {
+    "table": reports.as_table,
+    "json": reports.as_json,
+    "junit": reports.as_junit,
+    "github": reports.as_github,
+    "html": page.as_html,
+}
 
 
 class _Cannot(click.ClickException):
@@ -86,7 +94,7 @@ def _shard(_: click.Context, __: click.Parameter, value: str | None) -> tuple[in
 @click.option(
     "--format",
     "report_format",
-    type=click.Choice(list(reports.FORMATS)),
+    type=click.Choice(list(FORMATS)),
     default="table",
     show_default=True,
 )
@@ -164,7 +172,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         click.echo(
             f"{stop}: {ended} of {len(wanted)} targets done; {reports.summary_line(outcomes)}", err=True
         )
-    make: Callable[..., str] = reports.FORMATS[given["report_format"]]
+    make = FORMATS[given["report_format"]]
     report = make(outcomes, rules, *([f"{shard[0]}/{shard[1]}"] if shard and make is reports.as_json else []))
     if given["inventory"] and given["report_format"] == "table":
         report += "\n" + reports.options_table(outcomes)

@@ -8,7 +8,7 @@ import functools
 import subprocess
 import sys
 import time
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from triton import testing
 from triton.compiler import compiler
@@ -20,11 +20,13 @@ from triton_ascend_compat.offline import backend as ascend
 from triton_ascend_compat.offline.compiling import Compile, Launch, Tuning, local_values
 from triton_ascend_compat.offline.driver import NPUUtils, RecordingDriver, compile_only, measures_infinity
 from triton_ascend_compat.offline.records import ConfigKey
-from triton_ascend_compat.offline.session import Session
 from triton_ascend_compat.offline.stand_ins.language import both_names
 from triton_ascend_compat.shim import Hook
 from triton_ascend_compat.telling import events
 from triton_ascend_compat.telling.events import Event
+
+if TYPE_CHECKING:
+    from triton_ascend_compat.offline.session import Session
 
 Method = Callable[..., Any]
 
