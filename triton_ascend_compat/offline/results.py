@@ -8,25 +8,23 @@ from __future__ import annotations
 
 import ast
 import linecache
+import re
 import sysconfig
+import unittest
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any
 
-#: What is known of an array without reading it.
+#: What is known of an array, or of a compiled kernel, without reading what a launch computes.
 _NOT_READ = {
-    "shape",
-    "dtype",
-    "device",
-    "size",
-    "ndim",
-    "numel",
-    "stride",
-    "dim",
-    "is_contiguous",
-    "data_ptr",
+    *("shape", "dtype", "device", "size", "ndim", "numel", "nelement", "stride", "dim", "layout"),
+    *("itemsize", "element_size", "nbytes", "is_contiguous", "data_ptr", "requires_grad", "metadata", "asm"),
 }
+_NOT_READING = {"isinstance", "issubclass", "len", "type", "id", "hasattr", "callable"}
+
+#: What the assertions of torch and NumPy say of arrays that differ in what no launch computes.
+_NO_VALUES = re.compile(r"The values for attribute '|\(shapes .* mismatch\)|\(dtypes .* mismatch\)")
 
 _LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
@@ -50,17 +48,21 @@ class Launched:
 
     def compared_by(self, error: BaseException) -> bool:
         """Whether `error` comes from a statement that is about what launches should have computed."""
+        if _NO_VALUES.search(str(error)):
+            return False
         for frame, line in reversed(list(_own_frames(error.__traceback__))):
             function = _function(frame)
             names = _names_behind(function, line)
             if any(self._is_result(name, frame) for name in names):
                 return True
-            if names.isdisjoint(frame.f_code.co_varnames[: frame.f_code.co_argcount]):
+            if _bare(names).isdisjoint(frame.f_code.co_varnames[: frame.f_code.co_argcount]):
                 return False
         return False
 
     def _is_result(self, name: str, frame: FrameType) -> bool:
+        name, _, attribute = name.partition(".")
         value = frame.f_locals.get(name, frame.f_globals.get(name))
+        value = getattr(value, "__dict__", {}).get(attribute, value)
         if isinstance(value, FunctionType):
             return value.__code__ in self._codes
         return any(self._is_launched(part) for part in _parts(value))
@@ -92,7 +94,7 @@ def _parts(value: Any) -> Iterator[Any]:
         yield from value
     elif isinstance(value, Mapping):
         yield from value.values()
-    elif hasattr(value, "__dict__") and not isinstance(value, (type, ModuleType)):
+    elif hasattr(value, "__dict__") and not isinstance(value, (type, ModuleType, unittest.TestCase)):
         yield from vars(value).values()
 
 
@@ -128,7 +130,7 @@ def _names_behind(function: ast.AST, line: int) -> set[str]:
         if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr, ast.For))
     ]
     while True:
-        more = set().union(*(sources for targets, sources in made if targets & names)) - names
+        more = set().union(*(sources for targets, sources in made if targets & _bare(names))) - names
         if not more:
             return names
         names |= more
@@ -141,11 +143,26 @@ def _targets(node: Any) -> set[str]:
 
 
 def _names_in(nodes: Iterable[ast.AST | None]) -> set[str]:
-    """The names that are read, but for what is known of an array without reading it."""
+    """The names that are read, `name.attribute` where an attribute is, but for what is known of an array
+    without reading it."""
     names = set()
     for node in nodes:
         if isinstance(node, ast.Name):
             names.add(node.id)
-        elif node is not None and not (isinstance(node, ast.Attribute) and node.attr in _NOT_READ):
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            names |= {f"{node.value.id}.{node.attr}"} if node.attr not in _NOT_READ else set()
+        elif node is not None and not _reads_nothing(node):
             names |= _names_in(ast.iter_child_nodes(node))
     return names
+
+
+def _reads_nothing(node: ast.AST) -> bool:
+    if isinstance(node, ast.Compare):
+        return all(isinstance(operator, (ast.Is, ast.IsNot)) for operator in node.ops)
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id in _NOT_READING
+    return isinstance(node, ast.Attribute) and node.attr in _NOT_READ
+
+
+def _bare(names: Iterable[str]) -> set[str]:
+    return {name.partition(".")[0] for name in names}
