@@ -7,6 +7,7 @@ made of one, or what a function returned that launched. Attributes that no kerne
 from __future__ import annotations
 
 import ast
+import itertools
 import linecache
 import re
 import sysconfig
@@ -34,16 +35,17 @@ class Launched:
 
     def __init__(self) -> None:
         self._arrays: dict[int, weakref.ref[Any]] = {}
-        self._codes: set[CodeType] = set()
+        self._codes: dict[CodeType, int] = {}  # and the line of the first launch
 
     def add(self, arguments: Iterable[Any], frame: FrameType | None) -> None:
         """Take note of a launch with these arguments by the function of `frame` and its callers."""
-        for argument in arguments:
+        given = [(each, getattr(each, "_base", None), getattr(each, "base", None)) for each in arguments]
+        for argument in itertools.chain(*given):  # a view may end with the call: what it shows does not
             known = self._arrays.get(id(argument))
             if (known is None or known() is not argument) and _span(argument) is not None:
                 self._arrays[id(argument)] = weakref.ref(argument)
         while frame is not None and frame.f_code not in self._codes:
-            self._codes.add(frame.f_code)
+            self._codes[frame.f_code] = frame.f_lineno
             frame = frame.f_back
 
     def compared_by(self, error: BaseException) -> bool:
@@ -52,7 +54,7 @@ class Launched:
             return False
         for frame, line in reversed(list(_own_frames(error.__traceback__))):
             function = _function(frame)
-            names = _names_behind(function, line)
+            names = _names_behind(function, line, self._codes.get(frame.f_code, 0))
             if any(self._is_result(name, frame) for name in names):
                 return True
             if _bare(names).isdisjoint(frame.f_code.co_varnames[: frame.f_code.co_argcount]):
@@ -117,23 +119,42 @@ def _function(frame: FrameType) -> ast.AST:
     return module
 
 
-def _names_behind(function: ast.AST, line: int) -> set[str]:
-    """The names that the statement at `line` of a function uses, and those that these were made of."""
-    names: set[str] = set()
-    for node in ast.walk(function):
-        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno):
-            test = getattr(node, "test", node if not hasattr(node, "body") else None)
-            names |= _names_in([test, getattr(node, "msg", None)] if isinstance(node, ast.Assert) else [test])
-    made = [
-        (_targets(node), _names_in([node.iter if isinstance(node, ast.For) else node.value]))
-        for node in ast.walk(function)
-        if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr, ast.For))
-    ]
+def _names_behind(function: ast.AST, line: int, launched_at: int) -> set[str]:
+    """The names that the statement at `line` of a function uses, and those that these were made of, behind
+    its first launch at the line `launched_at`."""
+    here = [node for node in ast.walk(function) if isinstance(node, ast.stmt) and _spans(node, line)]
+    failed = [node for node in here if isinstance(node, ast.Assert)]  # of several in one line, the assertion
+    around = [getattr(node, "test", None) for node in here if hasattr(node, "body")]
+    names = _names_in([*(map(_asserted, failed) if failed else here[-1:]), *around])
+    makers = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr, ast.For)
+    made = [node for node in ast.walk(function) if isinstance(node, makers)]
+    made = [node for node in made if not _is_past(node, function, line, launched_at)]
+    sources = [node.iter if isinstance(node, ast.For) else node.value for node in made]
+    bound = [(_targets(node), _names_in([source])) for node, source in zip(made, sources)]
     while True:
-        more = set().union(*(sources for targets, sources in made if targets & _bare(names))) - names
+        more = set().union(*(read for targets, read in bound if targets & _bare(names))) - names
         if not more:
             return names
         names |= more
+
+
+def _spans(node: ast.stmt, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
+def _asserted(node: ast.Assert) -> ast.AST:
+    return node if isinstance(node.test, ast.Constant) else node.test  # without the message
+
+
+def _is_past(node: Any, function: Any, line: int, launched_at: int) -> bool:
+    """Whether what a name was made of counts no more: it was so before the launch, or the name was bound anew
+    since. It may count where the statement stands in a block, or makes a function."""
+    if node not in function.body or any(isinstance(each, ast.Lambda) for each in ast.walk(node)):
+        return False
+    since = [each for each in function.body if node.lineno < each.lineno < line]
+    plain = [each for each in since if isinstance(each, ast.Assign)]
+    anew = [_targets(each) for each in plain if not _targets(node) & _bare(_names_in([each.value]))]
+    return node.end_lineno < launched_at or any(_targets(node) <= targets for targets in anew)
 
 
 def _targets(node: Any) -> set[str]:
