@@ -138,9 +138,30 @@ def test_leaks(run: Any, leaks: str, counts: str) -> None:
     assert ("misplaced compile options" in done.stdout) == (leaks == "error")
 
 
+TEARDOWN = """
+@pytest.fixture
+def launches_last(ascend_offline):
+    yield
+    add[(1,)](*POINTERS, 9, XBLOCK=8, auto_blockify_size=2)
+
+def test_one(launches_last):
+    pass
+
+def test_two(ascend_offline):
+    pass
+"""
+
+
+def test_a_teardown_answers_for_what_it_leaks(run: Any) -> None:
+    done = run(TEARDOWN, "--ascend-leaks=error", "-W", "ignore")
+    assert "2 passed, 1 error" in done.stdout, done.stdout
+    assert "2 passed" in run(TEARDOWN, "-W", "ignore").stdout
+
+
 COMPARES = """
 import unittest
 import numpy
+from tests.offline.kernels import tuned, wide_only
 
 def launch():
     x, y = numpy.ones(8, "float32"), numpy.zeros(8, "float32")
@@ -216,6 +237,11 @@ class TestCase(unittest.TestCase):
     def test_fails_a_case(self):
         self.assertEqual(1, 2)
 
+def test_skips_where_a_config_was_ruled_out():
+    x, y = numpy.ones(8, "float32"), numpy.zeros(8, "float32")
+    tuned([32, 128], fn=wide_only)[(1,)](x, x, y, 8)
+    assert (y == 2).all()
+
 def test_fails_a_copy_made_before():
     x, y = numpy.ones(8, "float32"), numpy.zeros(8, "float32")
     before = x + 1
@@ -272,7 +298,7 @@ def test_only_assertions_on_results_that_nothing_computed_are_skipped(run: Any) 
     done = run(COMPARES, "--ascend-offline", "-rA")
     told = [line for line in done.stdout.splitlines() if line.startswith(("FAILED test", "SKIPPED"))]
     assert all("test_fails" in line for line in told if line.startswith("FAILED"))
-    assert "19 failed, 10 skipped" in done.stdout, done.stdout
+    assert "19 failed, 11 skipped" in done.stdout, done.stdout
     assert "1 compiles, no launch executed: there are no results to compare" in done.stdout
 
 

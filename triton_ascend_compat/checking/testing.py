@@ -81,6 +81,7 @@ class Run:
         self._outer: Session | None = None
         self._file = RecordFile(records) if records is not None else None
         self._sessions: dict[str, Session] = {}
+        self._judged: set[str] = set()
         self._told: list[dict[str, Any]] = []
         self._config_keys: list[dict[str, Any]] = []
         self._launches = 0
@@ -101,6 +102,7 @@ class Run:
             self._prepare(stack)
             session = self._enter(stack, chip, self._hivm if hivm is None else hivm)
             self._sessions[item.nodeid] = session
+            self._judged.clear()
             yield
             del self._sessions[item.nodeid]
             if self._outer is not None:
@@ -111,21 +113,24 @@ class Run:
     def judge(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
         """Change the verdict on a test that leaked, or that missed results which nothing computed."""
         session = self._sessions.get(item.nodeid)
-        if session is None or call.when != "call":
+        if session is None or call.when == "setup":  # what a set-up did is judged with the test
             return
-        leaks = _leaks(session.records, session.config_keys)
-        if report.passed and leaks and self._leaks_fail:
-            report.outcome = "failed"
-            report.longrepr = "misplaced compile options:\n" + "\n".join(dict.fromkeys(leaks))
+        failing = judging.failing(session.records, self._tuner_failures)
         swallowed = [
             f"{_where(record)} on {record.chip}: {reports.describe_error(record)}"
-            for record in judging.failing(session.records, self._tuner_failures)
+            for record in failing
             if record.tuning is not None and record.tuning not in session.raised
         ]
-        if report.passed and swallowed:
-            report.outcome = "failed"
-            report.longrepr = "a tuner went on without:\n" + "\n".join(dict.fromkeys(swallowed))
-        elif report.failed and session.launches and _compares_results(call, session):
+        leaks = _leaks(session.records, session.config_keys) if self._leaks_fail else []
+        told = []
+        for title, found in (("misplaced compile options", leaks), ("a tuner went on without", swallowed)):
+            news = [line for line in dict.fromkeys(found) if line not in self._judged]
+            self._judged.update(news)  # a teardown answers for its own
+            told += [f"{title}:", *news] if news else []
+        if report.passed and told:
+            report.outcome, report.longrepr = "failed", "\n".join(told)
+            return
+        if report.failed and session.launches and not failing and _compares_results(call, session):
             file, line, _ = item.location
             reason: str | None = "no launch executed: there are no results to compare"
             if session.executor is not None:
@@ -242,8 +247,8 @@ def _usage_errors() -> Iterator[None]:
 
 
 def _compares_results(call: pytest.CallInfo[None], session: Session) -> bool:
-    """Whether a test whose kernels all compiled ended in an assertion on results of a launch."""
-    if call.excinfo is None or not session.records or not all(record.ok for record in session.records):
+    """Whether a test ended in an assertion on results of a launch."""
+    if call.excinfo is None or not session.records:
         return False
     error = call.excinfo.value
     return isinstance(error, NotExecutedWarning) or (
