@@ -109,6 +109,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
+    try:
+        browse("about:blank", folder, "--dump-dom")
+    except subprocess.SubprocessError as error:
+        pytest.skip(f"{BROWSER} does not start here: {error}")
     handler = functools.partial(_Server, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
