@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from triton_ascend_compat.offline.execute import (
     ExecutionFault,
     NotExecutedWarning,
     UnwrittenWarning,
+    calling,
     guarding,
 )
 
@@ -83,6 +85,12 @@ def test_a_program_that_waits_for_a_later_one_is_ended(
         with pytest.raises(ExecutionFault, match=r"kernel waits: did not end within 0\.5 s"):
             kernels.waits[(2,)](np.zeros(1, np.int32), np.zeros(1, np.int32))
     assert still_computes()
+
+
+def test_what_is_tried_in_a_forked_process_is_ended_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarding, "TIME_LIMIT", 0.5)
+    with pytest.raises(ExecutionFault, match=r"^did not end within 0\.5 s"):
+        calling._try(lambda *_: time.sleep(60), ())
 
 
 def test_a_result_that_depends_on_memory_behind_an_array_is_said(computing: Session) -> None:

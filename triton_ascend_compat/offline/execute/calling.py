@@ -223,10 +223,12 @@ def _try(entry: Callable[..., None], call: tuple[Any, ...]) -> None:
     if child == 0:
         for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGALRM):
             signal.signal(number, signal.SIG_DFL)
-        signal.alarm(int(guarding.TIME_LIMIT))
+        signal.setitimer(signal.ITIMER_REAL, guarding.TIME_LIMIT)
         entry(*call)
         os._exit(0)
     _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM:
+        raise ExecutionFault(guarding.does_not_end())
     if os.WIFSIGNALED(status):
         raise ExecutionFault(f"crashed: {signal.Signals(os.WTERMSIG(status)).name}")
 

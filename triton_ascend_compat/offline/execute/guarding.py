@@ -42,6 +42,14 @@ class ExecutionFault(RuntimeError):
     """A computed launch wrote outside of its arguments, crashed, or did not end."""
 
 
+def does_not_end() -> str:
+    """What is said of a kernel that took longer than TIME_LIMIT."""
+    return (
+        f"did not end within {TIME_LIMIT:g} s (programs run one after the other: one that waits for a later "
+        "one never ends)"
+    )
+
+
 class _DoesNotEnd(ExecutionFault):
     """Too slow to look for the first program that does not end."""
 
@@ -247,10 +255,7 @@ class Guard:
         assert process.stdout is not None
         if not select.select([process.stdout], [], [], TIME_LIMIT)[0]:
             self.close()
-            raise _DoesNotEnd(
-                f"did not end within {TIME_LIMIT:g} s (programs run one after the other: one that waits "
-                "for a later one never ends)"
-            )
+            raise _DoesNotEnd(does_not_end())
         line = process.stdout.readline()
         if not line:
             code = process.wait()

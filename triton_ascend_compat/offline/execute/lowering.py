@@ -265,16 +265,18 @@ def _machine() -> tuple[str, str]:
 
 
 def _key(text: str, pipeline: str, tools: Tools) -> str:
-    parts = [text, pipeline, _TO_LLVM, library.TEXT, str(tools.cc), *_machine(), *_identities(tools.opt)]
+    parts = [text, pipeline, _TO_LLVM, library.TEXT, *_machine(), *_identities(tools)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 @functools.cache
-def _identities(opt: Path) -> tuple[str, ...]:
+def _identities(tools: Tools) -> tuple[str, ...]:
     """What tells these tools, and this room itself, from others."""
     import triton._C.libtriton as libtriton
 
-    files = [opt, Path(libtriton.__file__), *sorted(Path(__file__).parent.glob("*.py"))]
+    compiler = [Path(tools.cc).resolve()] if tools.cc is not None else []
+    own = sorted(Path(__file__).parent.glob("*.py"))
+    files = [tools.opt, *compiler, Path(libtriton.__file__), *own]
     return tuple(f"{file}-{file.stat().st_size}-{file.stat().st_mtime_ns}" for file in files)
 
 
