@@ -7,7 +7,6 @@ made of one, or what a function returned that launched. Attributes that no kerne
 from __future__ import annotations
 
 import ast
-import itertools
 import linecache
 import re
 import sysconfig
@@ -39,11 +38,13 @@ class Launched:
 
     def add(self, arguments: Iterable[Any], frame: FrameType | None) -> None:
         """Take note of a launch with these arguments by the function of `frame` and its callers."""
-        given = [(each, getattr(each, "_base", None), getattr(each, "base", None)) for each in arguments]
-        for argument in itertools.chain(*given):  # a view may end with the call: what it shows does not
+        for argument in arguments:
             known = self._arrays.get(id(argument))
             if (known is None or known() is not argument) and _span(argument) is not None:
-                self._arrays[id(argument)] = weakref.ref(argument)
+                # A view may end with the call: what it shows (torch's `_base`, NumPy's `base`) does not.
+                for array in (argument, getattr(argument, "_base", getattr(argument, "base", None))):
+                    if _span(array) is not None:
+                        self._arrays[id(array)] = weakref.ref(array)
         while frame is not None and frame.f_code not in self._codes:
             self._codes[frame.f_code] = frame.f_lineno
             frame = frame.f_back
@@ -168,11 +169,13 @@ def _names_in(nodes: Iterable[ast.AST | None]) -> set[str]:
     without reading it."""
     names = set()
     for node in nodes:
+        if node is None or _reads_nothing(node):
+            continue
         if isinstance(node, ast.Name):
             names.add(node.id)
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            names |= {f"{node.value.id}.{node.attr}"} if node.attr not in _NOT_READ else set()
-        elif node is not None and not _reads_nothing(node):
+            names.add(f"{node.value.id}.{node.attr}")
+        else:
             names |= _names_in(ast.iter_child_nodes(node))
     return names
 
