@@ -157,9 +157,10 @@ class Hooks:
             if session is None:
                 return original(fn, *args, **kwargs)
             launch = Launch(session, fn, args, kwargs)
-            launch.keys += self._config_fates.get(id(launch.config), (None, []))[1]
+            if self._config_fates:
+                launch.keys += self._config_fates.get(id(launch.config), (None, []))[1]
             if not kwargs.get("warmup"):
-                session.arguments.add(launch.arguments.values(), sys._getframe(1))
+                session.arguments.add((*args, *kwargs.values()), sys._getframe(1))
             kernel = None
             try:
                 kernel = original(fn, *args, **kwargs)
@@ -168,8 +169,9 @@ class Hooks:
                 launch.failed(error)
                 raise
             finally:
-                if launch.tuning is not None:
+                if Tuning.running and launch.tuning is not None:
                     launch.tuning.launched(launch, kernel)
+                launch.caller = None
 
         return run
 

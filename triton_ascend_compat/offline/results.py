@@ -26,6 +26,9 @@ _NOT_READING = {"isinstance", "issubclass", "len", "type", "id", "hasattr", "cal
 #: What the assertions of torch and NumPy say of arrays that differ in what no launch computes.
 _NO_VALUES = re.compile(r"The values for attribute '|\(shapes .* mismatch\)|\(dtypes .* mismatch\)")
 
+#: Of these types is most of what a launch is given, and no array.
+_PLAIN = {int, float, bool, str, tuple, type(None), FunctionType}
+
 _LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 
@@ -40,7 +43,9 @@ class Launched:
         """Take note of a launch with these arguments by the function of `frame` and its callers."""
         for argument in arguments:
             known = self._arrays.get(id(argument))
-            if (known is None or known() is not argument) and _span(argument) is not None:
+            if type(argument) in _PLAIN or (known is not None and known() is argument):
+                continue
+            if _span(argument) is not None:
                 # A view may end with the call: what it shows (torch's `_base`, NumPy's `base`) does not.
                 for array in (argument, getattr(argument, "_base", getattr(argument, "base", None))):
                     if _span(array) is not None:
