@@ -104,13 +104,13 @@ class Launch:
         caller: the function that it was made in, until it has ended.
     """
 
+    parsed = False
+    compile: Compile | None = None
+
     def __init__(self, session: Session, fn: Any, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> None:
         self.session, self.fn = session, fn
         self._args, self._keywords = args, keywords
-        self.grid = keywords.get("grid")
-        self.parsed = False
         self.keys: list[Fate] = []
-        self.compile: Compile | None = None
         self.caller: FrameType | None = sys._getframe(1)
 
     @functools.cached_property
@@ -215,8 +215,8 @@ class Launch:
 
     def _is_too_large(self) -> bool:
         try:
-            grid = self.grid(dict(self.arguments)) if callable(self.grid) else self.grid
-            return blocks_of(grid) > MOST_BLOCKS
+            grid = self._keywords.get("grid")
+            return blocks_of(grid(dict(self.arguments)) if callable(grid) else grid) > MOST_BLOCKS
         except Exception:  # the caller's grid is none
             return False
 

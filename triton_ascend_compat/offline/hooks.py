@@ -132,18 +132,13 @@ class Hooks:
 
         @functools.wraps(original)
         def _init_handles(kernel: Any) -> Any:
-            fresh = kernel.module is None
+            if kernel.module is not None:
+                return original(kernel)
             result = original(kernel)
             session = self._current()
-            if fresh and session is not None and session.executor is not None:
+            if session is not None and session.executor is not None:
                 slot = "_run" if isinstance(vars(type(kernel)).get("run"), property) else "run"
-                count, compute = getattr(kernel, slot), session.executor.launcher(kernel)
-
-                def run(*args: Any, **kwargs: Any) -> None:
-                    count(*args, **kwargs)
-                    compute(*args, **kwargs)
-
-                setattr(kernel, slot, run)
+                setattr(kernel, slot, session.executor.launcher(kernel, getattr(kernel, slot)))
             return result
 
         return _init_handles

@@ -42,10 +42,10 @@ class Launched:
     def add(self, arguments: Iterable[Any], frame: FrameType | None) -> None:
         """Take note of a launch with these arguments by the function of `frame` and its callers."""
         for argument in arguments:
-            known = self._arrays.get(id(argument))
-            if type(argument) in _PLAIN or (known is not None and known() is argument):
+            if type(argument) in _PLAIN:
                 continue
-            if _span(argument) is not None:
+            known = self._arrays.get(id(argument))
+            if (known is None or known() is not argument) and _span(argument) is not None:
                 # A view may end with the call: what it shows (torch's `_base`, NumPy's `base`) does not.
                 for array in (argument, getattr(argument, "_base", getattr(argument, "base", None))):
                     if _span(array) is not None:

@@ -28,8 +28,8 @@ from triton_ascend_compat.offline.execute import worker
 ZONE = 64 * 1024
 _ALIGNMENT = 512
 
-#: Bytes of each of the compiler's own two buffers, and of the argument slots before them.
-OWN, _SLOTS = 4096, 16384
+#: Bytes before the arrays, for the arguments.
+_SLOTS = 16384
 
 #: Above this many bytes, the memory of a launch is given back after it.
 _KEPT = 256 << 20
@@ -94,7 +94,7 @@ class _Region(NamedTuple):
 def _place(memories: Sequence[Memory]) -> tuple[list[_Region], int]:
     """Regions for these arguments, and the end of the last zone, in whole pages."""
     regions: list[_Region] = []
-    end = _SLOTS + 2 * OWN
+    end = _SLOTS
     for name, _, start, size, writable in sorted(memories, key=lambda memory: memory.start):
         last = regions[-1] if regions else None
         if last is not None and start < last.start + last.size:
@@ -124,7 +124,8 @@ class Guard:
 
     def launch(self, library: Path, layout: struct.Struct, slots: Slots, grid: Grid) -> tuple[str, ...]:
         """Run a kernel twice and copy its results into the arguments; the names of those whose results depend
-        on memory that was never written. `layout`: the entry's arguments, two buffers and `slots`.
+        on memory that was never written. `layout`: what the entry takes: the grid, how many programs, the
+        byte that fills buffers, and `slots`.
 
         Raises:
             ExecutionFault: it wrote outside of its arguments, crashed or did not end.
@@ -181,18 +182,15 @@ class Guard:
     ) -> list[str]:
         """Run the first `programs` of the grid on two copies; what they wrote outside, in words."""
         self._open()  # anew, at another address, where the last run ended the process
-        runs = []
         zones = [(region.offset, region.size) for region in regions]
         is_filled, self._zones = zones == self._zones, []
         for at, fill in ((0, 0x5A), (end, 0xFF)):
             if not is_filled:
                 self._fill(regions, at)
-            self._copy(layout, slots, regions, at)
-            runs.append((at, *grid, programs, fill))
+            self._copy(layout, (*grid, programs, fill), slots, regions, at)
         assert self._process is not None
         assert self._process.stdin is not None
-        words = [str(library), *(str(number) for run in runs for number in run)]
-        self._process.stdin.write("\t".join(words).encode() + b"\n")
+        self._process.stdin.write(f"{library}\t0\t{end}\n".encode())
         self._process.stdin.flush()
         self._answer(self._process)
         told = [*self._touched(regions, 0), *self._touched(regions, end)]
@@ -206,16 +204,17 @@ class Guard:
             ctypes.memset(data - ZONE, byte, ZONE)
             ctypes.memset(data + region.size, byte, ZONE)
 
-    def _copy(self, layout: struct.Struct, slots: Slots, regions: list[_Region], at: int) -> None:
+    def _copy(
+        self, layout: struct.Struct, head: tuple[int, ...], slots: Slots, regions: list[_Region], at: int
+    ) -> None:
         """Write a copy of the arguments, and their slots, at offset `at`."""
         base, its = self._base + at, self._its_base + at
-        ctypes.memset(base + _SLOTS, 0, 2 * OWN)
         moved = {}
         for region in regions:
             ctypes.memmove(base + region.offset, region.start, region.size)
             moved.update(dict.fromkeys(region.names, its + region.offset - region.start))
         values = (moved[one.name] + one.pointer if isinstance(one, Memory) else one for one in slots)
-        packed = layout.pack(its + _SLOTS, its + _SLOTS + OWN, *values)
+        packed = layout.pack(*head, *values)
         ctypes.memmove(base, packed, len(packed))
 
     def _touched(self, regions: list[_Region], at: int) -> list[str]:

@@ -164,22 +164,23 @@ $name = arith.truncf ${name}_sum : $wide_results to $results
 %y = math.tanh %p0 : $kind
 
 //// buffers
-// Buffers are a ring, behind headers of 64 bytes (next, previous): what a program leaves is freed after it.
+// Buffers are a ring, behind headers of 16 bytes (next, previous): what a program leaves is freed after it.
+// The lowered code aligns its buffers by itself.
 llvm.mlir.global internal @ascend_ring() : !llvm.array<2 x ptr> {
   %u = llvm.mlir.zero : !llvm.array<2 x ptr>
   llvm.return %u : !llvm.array<2 x ptr>
 }
 llvm.mlir.global internal @ascend_fill(-1 : i32) : i32
-llvm.func @aligned_alloc(i64, i64) -> !llvm.ptr
+llvm.func @malloc(i64) -> !llvm.ptr
 llvm.func @free(!llvm.ptr)
 llvm.func @memset(!llvm.ptr, i32, i64) -> !llvm.ptr
 llvm.func internal @_mlir_memref_to_llvm_alloc(%size: i64) -> !llvm.ptr {
-  %c64 = llvm.mlir.constant(64 : i64) : i64
+  %c16 = llvm.mlir.constant(16 : i64) : i64
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %none = llvm.mlir.constant(0 : i32) : i32
   %ring = llvm.mlir.addressof @ascend_ring : !llvm.ptr
-  %whole = llvm.add %size, %c64 : i64
-  %new = llvm.call @aligned_alloc(%c64, %whole) : (i64, i64) -> !llvm.ptr
+  %whole = llvm.add %size, %c16 : i64
+  %new = llvm.call @malloc(%whole) : (i64) -> !llvm.ptr
   %next = llvm.load %ring : !llvm.ptr -> !llvm.ptr
   llvm.store %next, %new : !llvm.ptr, !llvm.ptr
   %back = llvm.getelementptr %new[8] : (!llvm.ptr) -> !llvm.ptr, i8
@@ -187,7 +188,7 @@ llvm.func internal @_mlir_memref_to_llvm_alloc(%size: i64) -> !llvm.ptr {
   llvm.store %new, %ring : !llvm.ptr, !llvm.ptr
   %next_back = llvm.getelementptr %next[8] : (!llvm.ptr) -> !llvm.ptr, i8
   llvm.store %new, %next_back : !llvm.ptr, !llvm.ptr
-  %data = llvm.getelementptr %new[64] : (!llvm.ptr) -> !llvm.ptr, i8
+  %data = llvm.getelementptr %new[16] : (!llvm.ptr) -> !llvm.ptr, i8
   %fill_at = llvm.mlir.addressof @ascend_fill : !llvm.ptr
   %fill = llvm.load %fill_at : !llvm.ptr -> i32
   %off = llvm.icmp "slt" %fill, %none : i32
@@ -195,12 +196,8 @@ llvm.func internal @_mlir_memref_to_llvm_alloc(%size: i64) -> !llvm.ptr {
   %same = llvm.call @memset(%data, %fill, %count) : (!llvm.ptr, i32, i64) -> !llvm.ptr
   llvm.return %data : !llvm.ptr
 }
-llvm.func internal @_mlir_memref_to_llvm_aligned_alloc(%by: i64, %size: i64) -> !llvm.ptr {
-  %data = llvm.call @_mlir_memref_to_llvm_alloc(%size) : (i64) -> !llvm.ptr
-  llvm.return %data : !llvm.ptr
-}
 llvm.func internal @_mlir_memref_to_llvm_free(%data: !llvm.ptr) {
-  %old = llvm.getelementptr %data[-64] : (!llvm.ptr) -> !llvm.ptr, i8
+  %old = llvm.getelementptr %data[-16] : (!llvm.ptr) -> !llvm.ptr, i8
   %back = llvm.getelementptr %old[8] : (!llvm.ptr) -> !llvm.ptr, i8
   %next = llvm.load %old : !llvm.ptr -> !llvm.ptr
   %before = llvm.load %back : !llvm.ptr -> !llvm.ptr
@@ -218,7 +215,7 @@ llvm.func internal @ascend_free_all() {
   %empty = llvm.icmp "eq" %first, %ring : !llvm.ptr
   llvm.cond_br %empty, ^done, ^one
 ^one:
-  %data = llvm.getelementptr %first[64] : (!llvm.ptr) -> !llvm.ptr, i8
+  %data = llvm.getelementptr %first[16] : (!llvm.ptr) -> !llvm.ptr, i8
   llvm.call @_mlir_memref_to_llvm_free(%data) : (!llvm.ptr) -> ()
   llvm.br ^head
 ^done:
@@ -297,22 +294,33 @@ llvm.func internal @ascend_pointer_$element(%address: i64, %size: i64) -> $struc
 }
 
 //// slot
+// An argument of the entry.
 %at_$name = llvm.getelementptr %slots[$offset] : (!llvm.ptr) -> !llvm.ptr, i8
 %$name = llvm.load %at_$name : !llvm.ptr -> $kind
 
 //// entry
-// The first %end programs, counted with x fastest, with the arguments in %slots. New buffers are filled with
-// the byte %fill, unless it is negative. Sizes of arguments are not read, as on the NPU, whose launcher has none.
-llvm.func @$entry(%slots: !llvm.ptr, %gx: i32, %gy: i32, %gz: i32, %end: i64, %fill: i32) {
+// The first %end programs, counted with x fastest, of a grid of %gx, %gy and %gz. New buffers are filled with
+// the byte %fill, unless it is negative. The compiler's own two buffers, a lock and a workspace, are zero; sizes
+// of arguments are not read, as on the NPU, whose launcher has none.
+llvm.mlir.global internal @ascend_own() {alignment = 64 : i64} : !llvm.array<8192 x i8> {
+  %u = llvm.mlir.zero : !llvm.array<8192 x i8>
+  llvm.return %u : !llvm.array<8192 x i8>
+}
+llvm.func @$entry(%slots: !llvm.ptr) {
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %c1 = llvm.mlir.constant(1 : i64) : i64
+  %own_size = llvm.mlir.constant(8192 : i64) : i64
+  %zero = llvm.mlir.constant(0 : i32) : i32
+  %p0 = llvm.mlir.addressof @ascend_own : !llvm.ptr
+  %p1 = llvm.getelementptr %p0[4096] : (!llvm.ptr) -> !llvm.ptr, i8
+  %cleared = llvm.call @memset(%p0, %zero, %own_size) : (!llvm.ptr, i32, i64) -> !llvm.ptr
+  $loads
   %fill_at = llvm.mlir.addressof @ascend_fill : !llvm.ptr
   llvm.store %fill, %fill_at : i32, !llvm.ptr
   %ring = llvm.mlir.addressof @ascend_ring : !llvm.ptr
   %back = llvm.getelementptr %ring[8] : (!llvm.ptr) -> !llvm.ptr, i8
   llvm.store %ring, %ring : !llvm.ptr, !llvm.ptr
   llvm.store %ring, %back : !llvm.ptr, !llvm.ptr
-  $loads
   %wide = llvm.sext %gx : i32 to i64
   %high = llvm.sext %gy : i32 to i64
   llvm.br ^head(%c0 : i64)

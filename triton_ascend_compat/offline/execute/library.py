@@ -158,9 +158,11 @@ def runtime(kinds: tuple[str, ...], kernel: str) -> str:
         loads.append(fill("slot", name=name, offset=8 * len(loads), kind=kind))
         return f"%{name}"
 
+    for name, kind in (("gx", "i32"), ("gy", "i32"), ("gz", "i32"), ("end", "i64"), ("fill", "i32")):
+        load(name, kind)
     for number, kind in enumerate(kinds):
         if kind == "ptr":
-            at = load(f"p{number}", "!llvm.ptr")
+            at = f"%p{number}" if number < 2 else load(f"p{number}", "!llvm.ptr")
             given += [at, at, "%c0", "%c0", "%c1"]
             types += ["!llvm.ptr", "!llvm.ptr", "i64", "i64", "i64"]
         else:

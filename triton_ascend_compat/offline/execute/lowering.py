@@ -229,7 +229,7 @@ def _finish(text: str) -> str:
         raise NotExecuted(f"its operation {left[1]} has no form on the CPU")
     division = r"llvm\.([su](?:div|rem)) (%\w+, %\w+) +: (i\d+)"
     body = re.sub(division, r"llvm.call @ascend_\1_\3(\2) : (\3, \3) -> \3", body)
-    ours = r"^ *llvm\.func @(?:free|aligned_alloc|memset|_mlir_memref_to_llvm_\w+)\(.*\n"
+    ours = r"^ *llvm\.func @(?:free|malloc|memset|_mlir_memref_to_llvm_\w+)\(.*\n"
     body = re.sub(ours, "", body, flags=re.MULTILINE)
     pointers = rf"^ *llvm\.func @{POINTER}(\w+)\(.*\n"
     return re.sub(pointers, lambda found: library.pointer(found[1]), body, flags=re.MULTILINE)

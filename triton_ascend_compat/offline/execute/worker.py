@@ -15,7 +15,7 @@ from typing import Any
 SPAN = 1 << 36
 
 ENTRY = "ascend_launch"
-_TYPES = (ctypes.c_void_p, *(ctypes.c_int32,) * 3, ctypes.c_int64, ctypes.c_int32)
+_TYPES = (ctypes.c_void_p,)
 _ET_REL = b"\x01\x00"
 _PROT_NONE, _MAP_FIXED, _MAP_NORESERVE = 0, 0x10, 0x4000
 
@@ -65,21 +65,19 @@ def map_shared(file: int) -> int:
 
 
 def main(file: int) -> None:
-    """Serve. A line is a library and the numbers of its runs; when all have ended, the answer is an empty
-    line."""
+    """Serve. A line is a library and where the arguments of its runs lie; when all have ended, the answer is
+    an empty line."""
     base = map_shared(file)
     entries: dict[str, Any] = {}
     out = sys.stdout.buffer
     out.write(f"{base}\n".encode())
     out.flush()
     for line in sys.stdin.buffer:
-        path, *words = line.decode().rstrip("\n").split("\t")
+        path, *runs = line.decode().rstrip("\n").split("\t")
         if path not in entries:
             entries[path] = load(path)
-        numbers = [int(word) for word in words]
-        for at in range(0, len(numbers), 6):
-            slots, *rest = numbers[at : at + 6]
-            entries[path](base + slots, *rest)
+        for at in runs:
+            entries[path](base + int(at))
         out.write(b"\n")
         out.flush()
 
