@@ -170,6 +170,18 @@ def test_what_is_compiled_elsewhere_or_late_counts(start: str, size: int) -> Non
     assert told["outside"] == []
 
 
+@pytest.mark.parametrize("before", ["", "os.fork() and os._exit(os.waitpid(-1, 0)[1])\n"])
+def test_a_refusal_that_nobody_hears_of_counts_though_nothing_comes_after_it(before: str) -> None:
+    code, told = target(
+        "two[(1,)](Y, 1)\n"
+        + before
+        + "source = triton.compiler.ASTSource(one, {'y': '*fp32'}, {'N': 1, 'multibufer': False})\n"
+        "with contextlib.suppress(ValueError):\n    triton.compile(source)\nos._exit(0)\n"
+    )
+    assert kernels(told) == [("two", True), ("one", False)]
+    assert code == 1
+
+
 @pytest.mark.parametrize(
     ("start", "outside"),
     [

@@ -233,11 +233,6 @@ class Compile:
         """Take note of what became of a key of this compile."""
         self.keys.append(fate)
 
-    @property
-    def refusals(self) -> str:
-        """Why keys were refused, in words."""
-        return "; ".join(key.why for key in self.keys if key.outcome is Outcome.REFUSED)
-
     def watch(self, stages: dict[str, Any], folded: bool) -> None:
         """Replace each stage by one that is recorded; the last one writes what is known into the metadata."""
         last = list(stages)[-1]
@@ -302,9 +297,11 @@ class Compile:
             ir=self.ir,
         )
 
-    def unseen(self) -> None:
-        """The compile ends with a refused key: a wrapper that lies over ours has raised the error."""
-        self._end(error=self.refusals, error_type="CompileOptionError", detail=self.refusals)
+    def end_if_refused(self) -> None:
+        """A refused key ends the compile with an error that the shim raises outside of what is hooked."""
+        told = "; ".join(key.why for key in self.keys if key.outcome is Outcome.REFUSED)
+        if told:
+            self._end(error=told, error_type="CompileOptionError", detail=told)
 
     def ended(self, kernel: Any) -> None:
         """The compile has ended well, with `kernel`."""

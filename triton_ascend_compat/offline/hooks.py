@@ -8,6 +8,7 @@ import functools
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Callable
 
 from triton import testing
@@ -80,7 +81,7 @@ class Hooks:
                 self._hook(_Namespace(namespace), "subprocess", lambda _: _ObservedSubprocess(self._current))
             stand_in = RecordingDriver(self._current, generations.loading_returns_a_thread_limit())
             self._hook(*generations.active_driver_slot(), lambda _: stand_in)
-            self._undo.callback(events.subscribe(self._key_seen))
+            self._undo.callback(events.subscribe(self._keys_seen))
             self._undo.enter_context(both_names())
             return self._undo.pop_all()
 
@@ -173,18 +174,21 @@ class Hooks:
 
         return run
 
-    def _key_seen(self, event: Event) -> None:
-        """Hear from the shim what became of a key, on the thread that compiles or launches."""
+    def _keys_seen(self, told: Sequence[Event]) -> None:
+        """Hear from the shim what became of a call's keys, on the thread that compiles or launches."""
         session = self._current()
         work = self._at_work(session) if session is not None else None
-        if event.fate.where is Where.CONFIG:
-            # Told while the config is made; its launches are to come.
-            config = next((v for v in local_values() if type(v) is generations.config_class()), None)
-            self._config_fates.setdefault(id(config), (config, []))[1].append(event.fate)
-            if session is not None:
-                session.config_made(ConfigKey(event.fate, event.location))
-        elif work is not None:
-            work.take(event.fate)
+        for event in told:
+            if event.fate.where is Where.CONFIG:
+                # Told while the config is made; its launches are to come.
+                config = next((v for v in local_values() if type(v) is generations.config_class()), None)
+                self._config_fates.setdefault(id(config), (config, []))[1].append(event.fate)
+                if session is not None:
+                    session.config_made(ConfigKey(event.fate, event.location))
+            elif work is not None:
+                work.take(event.fate)
+        if isinstance(work, Compile):
+            work.end_if_refused()
 
     def _at_work(self, session: Session) -> Compile | Launch | None:
         """What the nearest caller that has one is about."""
