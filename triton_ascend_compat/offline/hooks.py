@@ -4,6 +4,7 @@ tuners, of the Ascend backend, and the driver. What they see goes to the compile
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import subprocess
 import sys
@@ -36,6 +37,9 @@ _MISSING = object()
 #: Where tuners and the like keep what they chose or compiled, by class: Autotuner, and the LibEntry of
 #: triton-ascend and FlagGems.
 _MEMORIES = ("cache", "kernel_cache")
+
+#: Where FlagGems keeps, on disk, what its tuners measured: a global of their module (its 4.2.0, libentry.py).
+_MEASURED = "libcache"
 
 
 class _Namespace:
@@ -307,6 +311,10 @@ class Hooks:
                 name: compile_only if name == "do_bench" else _empty(kept[name]) for name in names
             }
         own.update(session.tuners[id(tuner)])
+        module = sys.modules.get(type(tuner).__module__)
+        if hasattr(module, _MEASURED):
+            self._kept.setdefault(id(module), (module, {_MEASURED: getattr(module, _MEASURED)}))
+            setattr(module, _MEASURED, session.measured)
 
     def _give_back(self) -> None:
         for tuner, before in self._kept.values():
@@ -316,7 +324,11 @@ class Hooks:
 
 def _empty(memory: Any) -> Any:
     """A memory of the same shape with nothing in it."""
-    return tuple(map(_empty, memory)) if isinstance(memory, tuple) else type(memory)()
+    if isinstance(memory, tuple):
+        return tuple(map(_empty, memory))
+    empty = copy.copy(memory) if isinstance(memory, dict) else {}  # FlagGems has a class over a file
+    empty.clear()
+    return empty
 
 
 @contextlib.contextmanager

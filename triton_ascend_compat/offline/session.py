@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 import threading
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Callable
@@ -72,6 +73,7 @@ class Session:
         self.thread = threading.current_thread()
         self.defaults: Mapping[str, Any] = {}
         self.tuners: dict[int, dict[str, Any]] = {}
+        self.measured: defaultdict[Any, dict[Any, Any]] = defaultdict(dict)
         self.raised: set[str] = set()
         self.candidates: set[tuple[int, int | None, str]] = set()
         self.config_keys: list[ConfigKey] = []
