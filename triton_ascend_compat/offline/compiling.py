@@ -281,6 +281,9 @@ class Compile:
         self.tool_seconds += seconds
         self.notes += hivm.notes_in(stderr)
 
+    def builds(self) -> None:
+        """The front end begins, as no kernel was found: from here on a compiler may crash."""
+
     def failed(self, error: BaseException) -> None:
         """The compile ends with `error`."""
         told = getattr(error, "stderr", None)
@@ -319,8 +322,12 @@ class Compile:
 
     def _end(self, **more: Any) -> None:
         """Make the record, the first time."""
-        if self.record is not None:
-            return
+        if self.record is None:
+            self.record = self.made(**more)
+            self.session.add(self.record, self)
+
+    def made(self, **more: Any) -> CompileRecord:
+        """A record of what is known by now."""
         source, launch, options = self.source, self.launch, self.options or {}
         constexprs, specialization = arguments_of(source)
         delivered = {key: plain(options[key]) for key in self.asked if key in options}
@@ -329,7 +336,7 @@ class Compile:
             for key, value in delivered.items()
             if value != plain(self.session.defaults.get(key)) and value is not None
         }
-        self.record = CompileRecord(
+        return CompileRecord(
             kernel=source.name,
             location=generations.kernel_location(getattr(source, "fn", None)),
             chip=self.chip,
@@ -349,7 +356,6 @@ class Compile:
             **(launch.candidate() if launch is not None else {}),
             **more,
         )
-        self.session.add(self.record, self)
 
 
 def blocks_of(grid: Any) -> int:

@@ -114,7 +114,12 @@ class Hooks:
         @functools.wraps(original)
         def make_ir(source: Any, *args: Any, **kwargs: Any) -> Any:
             session = self._current()
-            with _ending(session, source) if session is not None else contextlib.nullcontext():
+            if session is None:
+                return original(source, *args, **kwargs)
+            with _ending(session, source):
+                compile_ = session.begun(source)
+                if compile_ is not None:
+                    compile_.builds()
                 return original(source, *args, **kwargs)
 
         return make_ir
