@@ -372,8 +372,11 @@ def arguments_of(source: Any) -> tuple[dict[str, Any], dict[str, str]]:
     constants = {generations.parameter_of_constant(fn, key): plain(v) for key, v in source.constants.items()}
     constexpr = {param.name for param in fn.params if param.is_constexpr}
     granted = dict.fromkeys(generations.divisible_parameters(source), "divisible by 16")
-    granted.update((name, f"== {value}") for name, value in constants.items() if name not in constexpr)
-    return {name: value for name, value in constants.items() if name in constexpr}, granted
+    granted.update((name, f"== {value}") for name, value in constants.items())
+    return (
+        {name: value for name, value in constants.items() if name in constexpr},
+        {name: what for name, what in granted.items() if name not in constexpr},  # which Triton 3.2 lists too
+    )
 
 
 def _location_of(error: BaseException, source: Any) -> str | None:
