@@ -41,9 +41,9 @@ class RecordFile:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def add(self, record: CompileRecord) -> None:
-        """Write a record."""
-        self.write(record=record.as_dict())
+    def add(self, record: CompileRecord, source: object = None) -> None:
+        """Write a record, and of which source it is."""
+        self.write(record=record.as_dict(), source=id(source))
 
     def end(self, session: Session) -> None:
         """Write what is known at the end only: what fits in place of what did not, and the launches."""
@@ -92,11 +92,13 @@ class _Process:
         import triton_ascend_compat
         from triton_ascend_compat.checking import going_on
         from triton_ascend_compat.offline import offline
+        from triton_ascend_compat.offline.compiling import Compile
         from triton_ascend_compat.offline.session import Session
         from triton_ascend_compat.shim import Hook
 
         self.stack = contextlib.ExitStack()
         Hook(Session, "add", self._wrap_add).put()
+        Hook(Compile, "builds", self._wrap_builds).put()
         Hook(Session, "config_made", self._wrap_config_made).put()
         if self.kind == "pytest" and "triton_ascend_compat.pytest_plugin" in sys.modules:
             return
@@ -119,11 +121,23 @@ class _Process:
                 going_on.mark(error)
             original(session, record, ended)
             if self.sessions and _thread() not in self.aside:
-                self.file.add(record)
+                self.file.add(record, ended.source if ended is not None else None)
                 if session not in self.sessions:
                     self.sessions.append(session)
 
         return add
+
+    def _wrap_builds(self, original: Any) -> Any:
+        """`Compile.builds`: write what is left of a compile that ends its process, as a crash does."""
+
+        def builds(compile_: Any) -> None:
+            original(compile_)
+            if self.sessions and _thread() not in self.aside:
+                lost = "the process ended while this was compiled; what the compiler said is in its output"
+                record = compile_.made(error=lost, error_type="ProcessEnded", detail=lost)
+                self.file.write(begun=record.as_dict(), source=id(compile_.source))
+
+        return builds
 
     def _wrap_config_made(self, original: Any) -> Any:
         """`Session.config_made`: write the key, maybe of a config that is never launched."""

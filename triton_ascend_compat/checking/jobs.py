@@ -362,9 +362,14 @@ def _read(job: Job, file: Path, pid: int) -> Outcome:
     failure: str | None = None
     stopped_at: str | None = None
     went_on, outside, config_keys = [], [], []
+    begun: dict[tuple[int, int], CompileRecord] = {}
     for line in _lines(file):
         if "record" in line:
             records.append(CompileRecord.from_dict(line["record"]))
+            begun.pop((records[-1].pid, line["source"]), None)
+        elif "begun" in line:
+            lost = CompileRecord.from_dict(line["begun"])
+            begun[lost.pid, line["source"]] = lost
         elif "fits" in line:
             records = [
                 dataclasses.replace(record, fits=line["fits"]) if record.hash == line["of"] else record
@@ -382,6 +387,9 @@ def _read(job: Job, file: Path, pid: int) -> Outcome:
             failure = (
                 None if end["of_kernel"] else f"{end['error']}" + (f" at {end['at']}" if end["at"] else "")
             )
+    for lost in begun.values():
+        records.append(lost)
+        stopped_at = lost.location if lost.pid == pid and job.target.kind != "pytest" else stopped_at
     tally = _tally_of(tallies) if job.execute else None
     if tests:
         failure = f"{len(tests)} tests failed of their own: {tests[0]}"
