@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from triton_ascend_compat.offline.execute import guarding, lowering, worker
-from triton_ascend_compat.offline.execute.guarding import GUARD, ExecutionFault, Grid, Memory
+from triton_ascend_compat.offline.execute.guarding import GUARD, Call, DoesNotEnd, ExecutionFault, Memory
 from triton_ascend_compat.offline.execute.library import NotExecuted
 
 
@@ -68,13 +68,17 @@ class Tally:
         ]
 
 
-_thread = threading.local()
+class _Thread(threading.local):
+    trial = False
+
+
+_thread = _Thread()
 
 
 @contextlib.contextmanager
 def trial() -> Iterator[None]:
     """Launches on this thread are a tuner's trials: they are not computed."""
-    before, _thread.trial = getattr(_thread, "trial", False), True
+    before, _thread.trial = _thread.trial, True
     try:
         yield
     finally:
@@ -106,7 +110,7 @@ class Executor:
         # Before the arguments come the stream, the function, two of metadata and two hooks.
         def launch(x: int, y: int, z: int, *rest: Any, **_: Any) -> None:
             count(x, y, z, *rest)
-            if getattr(_thread, "trial", False):
+            if _thread.trial:
                 self.tally.trials += 1
                 return
             try:
@@ -146,19 +150,13 @@ class _Kernel:
         if len(takes) != len(kinds):
             raise NotExecuted(f"it takes {len(kinds)} arguments and is given {len(takes)}")
         # What follows addresses must run where they lead; it is tried in a forked process first.
-        follows = self._lowered.follows_addresses
-        self._tried_first = executor.guarded and follows
-        guarded = executor.guarded and not follows
-        convert = {"ptr": _memory if guarded else _address, "f32": _fp32, "f64": _fp64}
-        try:
-            self._takes = [
-                (number, name, _integer if kind in _INTEGERS else convert[kind])
-                for (number, name), kind in zip(takes, kinds)
-            ]
-        except KeyError as kind:
-            raise NotExecuted(f"it takes a scalar of type {kind.args[0]}") from None
-        formats = {"f32": "f4x", "f64": "d"}
-        self._layout = struct.Struct("5q" + "".join(formats.get(kind, "Q") for kind in kinds))
+        self._tried_first = executor.guarded and self._lowered.follows_addresses
+        guarded = executor.guarded and not self._tried_first
+        known = {**_SCALARS, "ptr": ("Q", _memory if guarded else _address)}
+        if unknown := set(kinds) - known.keys():
+            raise NotExecuted(f"it takes a scalar of type {min(unknown)}")
+        self._takes = [(*taken, known[kind][1]) for taken, kind in zip(takes, kinds)]
+        self._layout = struct.Struct("5q" + "".join(known[kind][0] for kind in kinds))
         self._pack = self._layout.pack
         self._entry = None if guarded else worker.load(str(self._lowered.library))
         self._lock = threading.Lock()
@@ -167,7 +165,7 @@ class _Kernel:
         """Compute; the names of arguments whose results depend on memory that was never written."""
         slots = [convert(arguments[number], name) for number, name, convert in self._takes]
         if self._entry is None:
-            return GUARD.launch(self._lowered.library, self._layout, slots, Grid(x, y, z))
+            return GUARD.launch(Call(self._lowered.library, self._layout, (x, y, z), slots))
         with self._lock:  # a library has one ring of buffers, and one lock and workspace
             call = self._pack(x, y, z, x * y * z, -1, *slots)
             if self._tried_first:
@@ -176,19 +174,18 @@ class _Kernel:
         return ()
 
 
-_INTEGERS = ("i1", "i8", "i16", "i32", "i64")
-
-
 def _integer(value: Any, name: str) -> int:
     return int(value) & 0xFFFF_FFFF_FFFF_FFFF
 
 
-def _fp32(value: Any, name: str) -> float:
-    return ctypes.c_float(value).value  # inf where struct would refuse
+#: The format of scalars, as `struct` has it, and how one is made: an fp32 is inf where struct would refuse.
+_SCALARS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
+    **dict.fromkeys(("i1", "i8", "i16", "i32", "i64"), ("Q", _integer)),
+    "f32": ("f4x", lambda value, _: ctypes.c_float(value).value),
+    "f64": ("d", lambda value, _: float(value)),
+}
 
-
-def _fp64(value: Any, name: str) -> float:
-    return float(value)
+_Byte = ctypes.c_char
 
 
 def _address(value: Any, name: str) -> int:
@@ -208,9 +205,6 @@ def _address(value: Any, name: str) -> int:
     return int(interface["data"][0])
 
 
-_Byte = ctypes.c_char
-
-
 def _unwrapped(value: Any) -> Any:
     """The tensor in what `triton.reinterpret` gives."""
     return value.base if type(value).__name__ == "TensorWrapper" else value
@@ -220,12 +214,12 @@ def _memory(value: Any, name: str) -> Memory:
     pointer, value = _address(value, name), _unwrapped(value)
     if hasattr(value, "untyped_storage"):
         storage = value.untyped_storage()
-        return Memory(name, pointer, storage.data_ptr(), storage.nbytes(), True)
+        return Memory((name,), pointer, storage.data_ptr(), storage.nbytes(), True)
     owner = value
     while hasattr(owner.base, "__array_interface__"):
         owner = owner.base
     start, is_readonly = owner.__array_interface__["data"]
-    return Memory(name, pointer, start, owner.nbytes, not is_readonly)
+    return Memory((name,), pointer, start, owner.nbytes, not is_readonly)
 
 
 def _try(entry: Callable[[bytes], None], call: bytes) -> None:
@@ -239,7 +233,7 @@ def _try(entry: Callable[[bytes], None], call: bytes) -> None:
         os._exit(0)
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM:
-        raise ExecutionFault(guarding.does_not_end())
+        raise DoesNotEnd
     if os.WIFSIGNALED(status):
         raise ExecutionFault(f"crashed: {signal.Signals(os.WTERMSIG(status)).name}")
 

@@ -102,6 +102,11 @@ scf.for %k = %c0 to %n step %c1 {
   memref.store %x, %out_flat[%at_k] : $result_flat
 }
 
+//// first_and_rest
+// Of what is reduced along an axis.
+${name}_first$number = tensor.extract_slice $value[$start] [$one] [$steps] : $kind to $result
+${name}_rest$number = tensor.extract_slice $value[$second] [$others] [$steps] : $kind to $rest
+
 //// wide_sum
 ${name}_in = arith.extf $values : $kinds to $wide_kinds
 ${name}_init = arith.extf $inits : $results to $wide_results
@@ -242,7 +247,7 @@ llvm.func internal @__truncsfbf2(%x: f32) -> bf16 {
   llvm.return %y : bf16
 }
 
-//// signed_division
+//// division_s
 // x / 0 is the limit of the sign of x, 0 / 0 is 0, x % 0 is x, and the lowest number by -1 is itself.
 llvm.func internal @ascend_${operation}_$kind(%a: $kind, %b: $kind) -> $kind {
   %zero = llvm.mlir.constant(0 : $kind) : $kind
@@ -265,7 +270,7 @@ llvm.func internal @ascend_${operation}_$kind(%a: $kind, %b: $kind) -> $kind {
   llvm.return %r : $kind
 }
 
-//// unsigned_division
+//// division_u
 // x / 0 is all ones, and x % 0 is x.
 llvm.func internal @ascend_${operation}_$kind(%a: $kind, %b: $kind) -> $kind {
   %zero = llvm.mlir.constant(0 : $kind) : $kind
@@ -280,22 +285,22 @@ llvm.func internal @ascend_${operation}_$kind(%a: $kind, %b: $kind) -> $kind {
 
 //// pointer
 // A memref of an address that was loaded from memory.
-llvm.func internal @ascend_pointer_$element(%address: i64, %size: i64) -> $struct {
+llvm.func internal @ascend_pointer_$element(%address: i64, %size: i64) -> !llvm.struct<(ptr, ptr, i64, array<1 x i64>, array<1 x i64>)> {
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %c1 = llvm.mlir.constant(1 : i64) : i64
   %p = llvm.inttoptr %address : i64 to !llvm.ptr
-  %0 = llvm.mlir.undef : $struct
-  %1 = llvm.insertvalue %p, %0[0] : $struct
-  %2 = llvm.insertvalue %p, %1[1] : $struct
-  %3 = llvm.insertvalue %c0, %2[2] : $struct
-  %4 = llvm.insertvalue %size, %3[3, 0] : $struct
-  %5 = llvm.insertvalue %c1, %4[4, 0] : $struct
-  llvm.return %5 : $struct
+  %0 = llvm.mlir.undef : !llvm.struct<(ptr, ptr, i64, array<1 x i64>, array<1 x i64>)>
+  %1 = llvm.insertvalue %p, %0[0] : !llvm.struct<(ptr, ptr, i64, array<1 x i64>, array<1 x i64>)>
+  %2 = llvm.insertvalue %p, %1[1] : !llvm.struct<(ptr, ptr, i64, array<1 x i64>, array<1 x i64>)>
+  %3 = llvm.insertvalue %c0, %2[2] : !llvm.struct<(ptr, ptr, i64, array<1 x i64>, array<1 x i64>)>
+  %4 = llvm.insertvalue %size, %3[3, 0] : !llvm.struct<(ptr, ptr, i64, array<1 x i64>, array<1 x i64>)>
+  %5 = llvm.insertvalue %c1, %4[4, 0] : !llvm.struct<(ptr, ptr, i64, array<1 x i64>, array<1 x i64>)>
+  llvm.return %5 : !llvm.struct<(ptr, ptr, i64, array<1 x i64>, array<1 x i64>)>
 }
 
 //// slot
 // An argument of the entry.
-%at_$name = llvm.getelementptr %slots[$offset] : (!llvm.ptr) -> !llvm.ptr, i8
+%at_$name = llvm.getelementptr %slots[$at] : (!llvm.ptr) -> !llvm.ptr, i8
 %$name = llvm.load %at_$name : !llvm.ptr -> $kind
 
 //// entry
@@ -311,9 +316,9 @@ llvm.func @$entry(%slots: !llvm.ptr) {
   %c1 = llvm.mlir.constant(1 : i64) : i64
   %own_size = llvm.mlir.constant(8192 : i64) : i64
   %zero = llvm.mlir.constant(0 : i32) : i32
-  %p0 = llvm.mlir.addressof @ascend_own : !llvm.ptr
-  %p1 = llvm.getelementptr %p0[4096] : (!llvm.ptr) -> !llvm.ptr, i8
-  %cleared = llvm.call @memset(%p0, %zero, %own_size) : (!llvm.ptr, i32, i64) -> !llvm.ptr
+  %a0 = llvm.mlir.addressof @ascend_own : !llvm.ptr
+  %a1 = llvm.getelementptr %a0[4096] : (!llvm.ptr) -> !llvm.ptr, i8
+  %cleared = llvm.call @memset(%a0, %zero, %own_size) : (!llvm.ptr, i32, i64) -> !llvm.ptr
   $loads
   %fill_at = llvm.mlir.addressof @ascend_fill : !llvm.ptr
   llvm.store %fill, %fill_at : i32, !llvm.ptr
@@ -335,7 +340,8 @@ llvm.func @$entry(%slots: !llvm.ptr) {
   %x = llvm.trunc %lx : i64 to i32
   %y = llvm.trunc %ly : i64 to i32
   %z = llvm.trunc %lz : i64 to i32
-  llvm.call @$kernel($given) : ($types) -> ()
+  llvm.call @$kernel($given, %gx, %gy, %gz, %x, %y, %z)
+    : ($types, i32, i32, i32, i32, i32, i32) -> ()
   llvm.call @ascend_free_all() : () -> ()
   %next = llvm.add %id, %c1 : i64
   llvm.br ^head(%next : i64)

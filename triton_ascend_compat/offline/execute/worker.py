@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -65,21 +66,17 @@ def map_shared(file: int) -> int:
 
 
 def main(file: int) -> None:
-    """Serve. A line is a library and where the arguments of its runs lie; when all have ended, the answer is
-    an empty line."""
+    """Serve. A question is a library and where what its entry takes lies, once for each run; the answer, when
+    all have ended, is the address of `file` here."""
     base = map_shared(file)
     entries: dict[str, Any] = {}
-    out = sys.stdout.buffer
-    out.write(f"{base}\n".encode())
-    out.flush()
-    for line in sys.stdin.buffer:
-        path, *runs = line.decode().rstrip("\n").split("\t")
-        if path not in entries:
+    while question := os.read(0, 1 << 16):
+        path, *runs = question.decode().split("\t")
+        if runs and path not in entries:
             entries[path] = load(path)
         for at in runs:
             entries[path](base + int(at))
-        out.write(b"\n")
-        out.flush()
+        os.write(0, str(base).encode())
 
 
 if __name__ == "__main__":
