@@ -10,7 +10,7 @@
 %axis = arith.index_cast %p$axis : $axis_type to index
 %c0 = arith.constant 0 : index
 %c1 = arith.constant 1 : index
-%total = arith.constant $total : index
+%total = arith.constant $out_count : index
 %n_0 = arith.constant 1 : index
 %inner_0 = arith.constant 1 : index
 $select
@@ -18,17 +18,18 @@ $select
 %inner = arith.maxsi %inner_$rank, %c1 : index
 %span = arith.muli %n, %inner : index
 %last = arith.subi %n, %c1 : index
-%out = memref.alloc() : $memref
-%out_flat = $view_out
-$before
+%in = bufferization.to_memref %p0 : $in_memref
+%in_flat = memref.reinterpret_cast %in to offset: [0], sizes: [$in_count], strides: [1] : $in_memref to $in_flat
+%out = memref.alloc() : $out_memref
+%out_flat = memref.reinterpret_cast %out to offset: [0], sizes: [$out_count], strides: [1] : $out_memref to $out_flat
 scf.for %o = %c0 to %total step %span {
   scf.for %i = %c0 to %inner step %c1 {
     %base = arith.addi %o, %i : index
     $body
   }
 }
-%result = bufferization.to_tensor %out restrict writable : $memref
-return %result : $tensor
+%result = bufferization.to_tensor %out restrict writable : $out_memref
+return %result : $out_tensor
 
 //// axis
 // One dimension: is it the axis, how long is it, and how far apart do its elements lie?
@@ -46,15 +47,21 @@ return %result : $tensor
   %where = arith.select %p2, %back, %k : index
   %off = arith.muli %where, %inner : index
   %at = arith.addi %base, %off : index
-  %x = memref.load %in_flat[%at] : $flat
-  %w = $widen %x : $element to $wide
+  %x = memref.load %in_flat[%at] : $in_flat
+  %w = $widen %x : $in_element to $wide
   %next = arith.$operation %sum, %w : $wide
-  %y = $narrow %next : $wide to $element
-  memref.store %y, %out_flat[%at] : $flat
+  %y = $narrow %next : $wide to $in_element
+  memref.store %y, %out_flat[%at] : $in_flat
   scf.yield %next : $wide
 }
 
 //// triton_sort
+scf.for %k = %c0 to %n step %c1 {
+  %off_k = arith.muli %k, %inner : index
+  %at_k = arith.addi %base, %off_k : index
+  %x = memref.load %in_flat[%at_k] : $in_flat
+  memref.store %x, %out_flat[%at_k] : $out_flat
+}
 scf.for %k = %c0 to %n step %c1 {
   %after = arith.addi %k, %c1 : index
   %off_k = arith.muli %k, %inner : index
@@ -62,15 +69,15 @@ scf.for %k = %c0 to %n step %c1 {
   scf.for %j = %after to %n step %c1 {
     %off_j = arith.muli %j, %inner : index
     %at_j = arith.addi %base, %off_j : index
-    %a = memref.load %out_flat[%at_k] : $flat
-    %b = memref.load %out_flat[%at_j] : $flat
-    %up = arith.$compare, %b, %a : $element
-    %down = arith.$compare, %a, %b : $element
+    %a = memref.load %out_flat[%at_k] : $in_flat
+    %b = memref.load %out_flat[%at_j] : $in_flat
+    %up = arith.$compare, %b, %a : $in_element
+    %down = arith.$compare, %a, %b : $in_element
     %swap = arith.select %p2, %down, %up : i1
-    %first = arith.select %swap, %b, %a : $element
-    %second = arith.select %swap, %a, %b : $element
-    memref.store %first, %out_flat[%at_k] : $flat
-    memref.store %second, %out_flat[%at_j] : $flat
+    %first = arith.select %swap, %b, %a : $in_element
+    %second = arith.select %swap, %a, %b : $in_element
+    memref.store %first, %out_flat[%at_k] : $in_flat
+    memref.store %second, %out_flat[%at_j] : $in_flat
   }
 }
 
@@ -81,14 +88,19 @@ scf.for %k = %c0 to %n step %c1 {
   %at_k = arith.addi %base, %off_k : index
   %off_b = arith.muli %back, %inner : index
   %at_b = arith.addi %base, %off_b : index
-  %x = memref.load %in_flat[%at_b] : $flat
-  memref.store %x, %out_flat[%at_k] : $flat
+  %x = memref.load %in_flat[%at_b] : $in_flat
+  memref.store %x, %out_flat[%at_k] : $in_flat
 }
 
 //// triton_gather
 // The rows are those of the result, which is as long as the indices; those of the source may be longer.
+%index = bufferization.to_memref %p1 : $index_memref
+%index_flat = memref.reinterpret_cast %index to offset: [0], sizes: [$index_count], strides: [1]
+  : $index_memref to $index_flat
 %row = arith.divsi %o, %span : index
-%long_span = arith.muli %m_$rank, %inner : index
+%rows = arith.divsi %total, %span : index
+%in_total = arith.constant $in_count : index
+%long_span = arith.divsi %in_total, %rows : index
 %long_o = arith.muli %row, %long_span : index
 %long_base = arith.addi %long_o, %i : index
 scf.for %k = %c0 to %n step %c1 {
@@ -98,8 +110,8 @@ scf.for %k = %c0 to %n step %c1 {
   %index_at = arith.index_cast %which : $index_element to index
   %off_s = arith.muli %index_at, %inner : index
   %at_s = arith.addi %long_base, %off_s : index
-  %x = memref.load %in_flat[%at_s] : $flat
-  memref.store %x, %out_flat[%at_k] : $result_flat
+  %x = memref.load %in_flat[%at_s] : $in_flat
+  memref.store %x, %out_flat[%at_k] : $out_flat
 }
 
 //// first_and_rest

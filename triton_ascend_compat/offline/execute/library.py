@@ -52,27 +52,12 @@ class Tensor(NamedTuple):
             raise NotExecuted(f"a tensor of type {text} has no form on the CPU")
         return cls(tuple(int(size) for size in found[1].split("x")[:-1]), found[2])
 
-    @property
-    def memref(self) -> str:
-        return "memref<" + "".join(f"{size}x" for size in self.shape) + self.element + ">"
-
-    @property
-    def flat(self) -> str:
-        return f"memref<{math.prod(self.shape)}x{self.element}>"
-
-    def view(self, name: str) -> str:
-        """An operation that views the buffer `name` as one row."""
-        if len(self.shape) == 1:
-            return f"memref.cast {name} : {self.memref} to {self.flat}"
-        dims = ", ".join(str(number) for number in range(len(self.shape)))
-        return f"memref.collapse_shape {name} [[{dims}]] : {self.memref} into {self.flat}"
-
-    def buffer(self, name: str, parameter: str) -> str:
-        """Operations that make a parameter a buffer, `name`, and a row, `name`_flat."""
-        return (
-            f"%{name} = bufferization.to_memref {parameter} : {self.memref}\n"
-            f"%{name}_flat = {self.view(f'%{name}')}\n"
-        )
+    def words(self, name: str) -> dict[str, object]:
+        """What texts say of the tensor `name`: its type, that of its buffer, and of one row, `count` long."""
+        sizes, count = "".join(f"{size}x" for size in self.shape), math.prod(self.shape)
+        whole = {kind: f"{kind}<{sizes}{self.element}>" for kind in ("tensor", "memref")}
+        parts = {**whole, "element": self.element, "flat": f"memref<{count}x{self.element}>", "count": count}
+        return {f"{name}_{part}": text for part, text in parts.items()}
 
 
 def with_bodies(text: str) -> str:
@@ -100,11 +85,11 @@ def _tensor_function(kind: str, given: list[str]) -> str:
     if kind not in ("triton_cumsum", "triton_cumprod", "triton_sort", "triton_flip", "triton_gather"):
         raise NotExecuted(f"it calls {kind}, a library function without a form on the CPU")
     source = result = Tensor.of(given[0])
-    element, before, values = source.element, source.buffer("in", "%p0"), {"flat": source.flat}
+    element, axis, words = source.element, 1, source.words("in")
     if kind in ("triton_cumsum", "triton_cumprod"):
         wide = "f32" if element in ("f16", "bf16") else element  # the hardware's scans go through fp32
         is_float, is_sum = "f" in wide, kind == "triton_cumsum"
-        values |= {
+        words |= {
             "wide": wide,
             "start": ("0" if is_sum else "1") + (".0" if is_float else ""),
             "operation": ("add" if is_sum else "mul") + ("f" if is_float else "i"),
@@ -113,27 +98,18 @@ def _tensor_function(kind: str, given: list[str]) -> str:
         }
         kind = "triton_scan"
     elif kind == "triton_sort":
-        before += f"memref.copy %in, %out : {source.memref} to {source.memref}"
-        values["compare"] = "cmpf olt" if "f" in element else "cmpi slt"
+        words["compare"] = "cmpf olt" if "f" in element else "cmpi slt"
     elif kind == "triton_gather":
-        indices = Tensor.of(given[1])
+        indices, axis = Tensor.of(given[1]), 2
         result = Tensor(indices.shape, element)
-        before += indices.buffer("index", "%p1") + "%m_0 = arith.constant 1 : index\n"
-        for k, size in enumerate(source.shape):
-            before += f"%long{k} = arith.constant {size} : index\n"
-            before += f"%m_{k + 1} = arith.select %is{k}, %long{k}, %m_{k} : index\n"
-        values |= {"index_flat": indices.flat, "index_element": indices.element, "result_flat": result.flat}
-    rank = len(result.shape)
-    behind = [math.prod(result.shape[k + 1 :]) for k in range(rank)]
-    axes = [fill("axis", k=k, next=k + 1, size=result.shape[k], behind=behind[k]) for k in range(rank)]
-    body = fill(kind, element=element, rank=rank, **values)
-    axis = 2 if kind == "triton_gather" else 1
-    return fill(
-        "rows",
-        **{"axis": axis, "axis_type": given[axis], "total": math.prod(result.shape), "rank": rank},
-        **{"memref": result.memref, "tensor": result.memref.replace("memref", "tensor"), "body": body},
-        **{"select": "\n".join(axes), "view_out": result.view("%out"), "before": before},
-    )
+        words |= indices.words("index")
+    shape = result.shape
+    words |= {**result.words("out"), "rank": len(shape), "axis": axis, "axis_type": given[axis]}
+    axes = [
+        fill("axis", k=k, next=k + 1, size=size, behind=math.prod(shape[k + 1 :]))
+        for k, size in enumerate(shape)
+    ]
+    return fill("rows", select="\n".join(axes), body=fill(kind, **words), **words)
 
 
 def _math_function(name: str, given: list[str], result: str) -> str:
