@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -160,25 +160,25 @@ def _start_from_first(found: re.Match[str], text: str) -> str:
     )
     if not all(f"{init} = tensor.empty()" in text for init in inits):
         return found[0]
-    name, axis = found["name"], int(found["axis"])
-    lines, rests = [], []
+    name, axis, lines, rests = found["name"], int(found["axis"]), [], []
     for number, (value, kind, result) in enumerate(zip(values, kinds, results)):
         shape, element = library.Tensor.of(kind)
-
-        def along(size: int, others: Iterable[int]) -> str:
-            return ", ".join(str(size if k == axis else other) for k, other in enumerate(others))
-
-        others, zeros = along(shape[axis] - 1, shape), [0] * len(shape)
+        zeros, others = [0] * len(shape), _changed(shape, axis, shape[axis] - 1)
         rests.append(f"tensor<{others.replace(', ', 'x')}x{element}>")
-        words = {"others": others, "one": along(1, shape), "steps": along(1, [1] * len(shape))}
-        words |= {"start": along(0, zeros), "second": along(1, zeros)}
-        kinds_ = {"value": value, "kind": kind, "result": result, "rest": rests[-1]}
-        lines.append(fill("first_and_rest", name=name, number=number, **words, **kinds_))
-    numbers = range(len(values))
-    ins = ", ".join(f"{name}_rest{number}" for number in numbers) + f" : {', '.join(rests)}"
-    outs = ", ".join(f"{name}_first{number}" for number in numbers) + f" : {found['results']}"
-    reduce = f"linalg.reduce ins({ins}) outs({outs}) dimensions = [{axis}]"
-    return "\n".join([*lines, f"{name}{found['many'] or ''} = {reduce}"])
+        words = {"one": _changed(shape, axis, 1), "others": others, "steps": ", ".join("1" for _ in shape)}
+        words |= {"start": _changed(zeros, axis, 0), "second": _changed(zeros, axis, 1)}
+        words |= {"name": name, "value": value, "kind": kind, "result": result, "rest": rests[-1]}
+        lines.append(fill("first_and_rest", number=number, **words))
+    ins, outs = (", ".join(f"{name}_{part}{k}" for k in range(len(values))) for part in ("rest", "first"))
+    lines.append(
+        f"{name}{found['many'] or ''} = linalg.reduce ins({ins} : {', '.join(rests)}) "
+        f"outs({outs} : {found['results']}) dimensions = [{axis}]"
+    )
+    return "\n".join(lines)
+
+
+def _changed(numbers: Sequence[int], at: int, number: int) -> str:
+    return ", ".join(str(number if k == at else other) for k, other in enumerate(numbers))
 
 
 # Machine code out.
