@@ -186,13 +186,13 @@ _SCALARS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
     "f64": ("d", lambda value, _: float(value)),
 }
 
-_Byte = ctypes.c_char
+_at_buffer = ctypes.c_char.from_buffer
 
 
 def _address(value: Any, name: str) -> int:
     if hasattr(type(value), "__array_interface__"):
         try:  # a quarter of the time that the interface takes
-            return ctypes.addressof(_Byte.from_buffer(value))
+            return ctypes.addressof(_at_buffer(value))
         except (TypeError, ValueError):
             """It is read-only, empty or not contiguous."""
     value = _unwrapped(value)

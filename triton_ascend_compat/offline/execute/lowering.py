@@ -61,6 +61,7 @@ _HALF_SUM = re.compile(
 )
 _SIGNATURE = re.compile(r"func\.func @\S+?\((?P<arguments>[^\n]*)\) attributes \{[^\n]*\}")
 _ARGUMENT = re.compile(r"%arg\d+: ([^,{]+?)(?: \{[^}]*\})?(?:, |$)")
+_COPY = re.compile(r"memref\.copy (%\S+), (%\S+) : (.*) to (memref<.*>)(?=\n)")
 _POINTER_CAST = re.compile(r"hivm\.hir\.pointer_cast\((%\w+)\) \[(%\w+)\] : memref<\?x(\w+)>")
 
 
@@ -185,11 +186,12 @@ def _changed(numbers: Sequence[int], at: int, number: int) -> str:
 
 
 def _make(text: str, pipeline: str, lowered: Lowered, tools: Tools) -> None:
-    buffers = _opt(tools.opt, pipeline, text)
-    # As linalg, a copy becomes loops that LLVM sees; else it is a call of another runtime's memrefCopy.
-    copies = r"memref\.copy (%\S+), (%\S+) : (.*) to (memref<.*>)(?=\n)"
-    buffers = re.sub(copies, r"linalg.copy ins(\1 : \3) outs(\2 : \4)", buffers)
-    kernel = _finish(_opt(tools.opt, _TO_LLVM, buffers))
+    for passes in (pipeline, _TO_LLVM):
+        command = [str(tools.opt), f"--pass-pipeline={passes}", "-"]
+        text = _run(command, "it cannot be lowered for the CPU", text)
+        # As linalg, a copy becomes loops that LLVM sees; else it is a call of another runtime's memrefCopy.
+        text = _COPY.sub(r"linalg.copy ins(\1 : \3) outs(\2 : \4)", text)
+    kernel = _finish(text)
     # Beside, and renamed into place: another process finds all of it or nothing.
     with tempfile.TemporaryDirectory(prefix="making-", dir=lowered.library.parent) as folder:
         text_file, object_file, made = (Path(folder) / f"kernel.{end}" for end in ("mlir", "o", "so"))
@@ -206,10 +208,6 @@ def _make(text: str, pipeline: str, lowered: Lowered, tools: Tools) -> None:
             except OSError as error:  # an undefined symbol
                 raise NotExecuted(f"it does not link: {str(error).split(': ', 1)[-1]}") from error
         made.replace(lowered.library)
-
-
-def _opt(opt: Path, pipeline: str, text: str) -> str:
-    return _run([str(opt), f"--pass-pipeline={pipeline}", "-"], "it cannot be lowered for the CPU", text)
 
 
 def _run(command: list[str], failure: str, given: str = "") -> str:
