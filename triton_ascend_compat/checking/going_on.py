@@ -64,8 +64,9 @@ def install(went_on: Callable[[str], None]) -> None:
                 where = is_of_a_kernel(error) and _dispensable(sys._getframe(1))
                 if not where:
                     raise
-                traceback.print_exc()
-                print(f"check goes on after {where}", file=sys.stderr, flush=True)
+                with contextlib.suppress(Exception):  # the script may have closed its stderr
+                    traceback.print_exc()
+                    print(f"check goes on after {where}", file=sys.stderr, flush=True)
                 went_on(where)
                 return None
             finally:
@@ -94,7 +95,7 @@ def _dispensable(frame: FrameType | None) -> str | None:
     if frame is None or not _is_a_launch(_nodes_at(frame)):
         return None
     caller: FrameType | None = frame
-    while caller is not None:
+    while caller is not None and _package(caller) != "threading":  # a thread's end prints what it catches
         if not caller.f_code.co_filename.startswith("<frozen ") and _may_catch(_nodes_at(caller)):
             return None
         caller = caller.f_back

@@ -173,7 +173,7 @@ class Outcome:
         output: the end of what it printed.
         stopped_at: `file:line` at which a kernel that does not compile ended the script.
         went_on: `file:line` of each launch that failed and that the script went on after.
-        outside: command lines of child processes in which nothing could be recorded.
+        outside: command lines of child processes in which nothing could be recorded, or not all.
         tally: what became of its launches; None where none was executed.
         config_keys: those that were left out of configs none of which was launched.
         tests_passed: whether this is a run of pytest that passed: what did not compile in it was expected.
@@ -236,6 +236,8 @@ class _Running:
         self.output = file.with_suffix(".out")
         self.started = time.monotonic()
         self.told: str | None = None
+        self.left: list[str] = []
+        file.parent.mkdir(exist_ok=True)  # an earlier target may have emptied the folder of temporary files
         with self.output.open("wb") as sink:
             self.process = subprocess.Popen(
                 job.command(file),
@@ -254,8 +256,14 @@ class _Running:
 
     def end(self) -> None:
         """End what is left of its process group, and its descendants that have left the group."""
+        mark, limit = str(self.file).encode(), time.monotonic() + _GRACE
+        strays = _with_environment(mark)
+        while strays and self.told is None and time.monotonic() < limit:
+            time.sleep(0.02)
+            strays = _with_environment(mark)
+        self.left = [f"{command} (still running when the target ended)" for command in strays.values()]
         for number in (signal.SIGTERM, signal.SIGKILL):
-            strays = _with_environment(str(self.file).encode())
+            strays = _with_environment(mark)
             for kill, pid in [(os.killpg, self.process.pid), *((os.kill, stray) for stray in strays)]:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     kill(pid, number)
@@ -266,7 +274,8 @@ class _Running:
 
     def outcome(self) -> Outcome:
         """What came of it."""
-        with self.output.open("rb") as file:
+        told = ""
+        with contextlib.suppress(FileNotFoundError), self.output.open("rb") as file:
             file.seek(max(0, self.output.stat().st_size - MOST_OUTPUT))
             told = file.read().decode(errors="replace")
         outcome = _read(self.job, self.file, self.process.pid)
@@ -278,9 +287,15 @@ class _Running:
             failure = _death(code, told)
         elif failure is None:
             failure = outcome.failure if code != 0 else None
-        stopped_at = outcome.stopped_at if code != 0 else None
+        if self.told is None and not self.file.exists():
+            failure = f"what it recorded is gone: there is no {self.file}"
         return dataclasses.replace(
-            outcome, failure=failure, stopped_at=stopped_at, output=told, tests_passed=passed
+            outcome,
+            failure=failure,
+            stopped_at=outcome.stopped_at if code != 0 else None,
+            outside=(*outcome.outside, *(self.left if self.told is None else ())),
+            output=told,
+            tests_passed=passed,
         )
 
 
@@ -347,12 +362,15 @@ class _signals:
             signal.signal(number, handler)
 
 
-def _with_environment(text: bytes) -> list[int]:
-    """The processes in whose environment the text stands, where the system shows that (Linux)."""
-    found = []
-    for file in Path("/proc").glob("[0-9]*/environ"):
+def _with_environment(text: bytes) -> dict[int, str]:
+    """The processes in whose environment the text stands, and their command lines, where the system shows
+    that (Linux)."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            found += [int(file.parent.name)] if text in file.read_bytes() else []
+            if text in (process / "environ").read_bytes():
+                words = (process / "cmdline").read_bytes().split(b"\0")
+                found[int(process.name)] = os.fsdecode(b" ".join(words).strip())
     return found
 
 

@@ -18,5 +18,4 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     if not outcome.get_result().failed or call.excinfo is None or going_on.is_of_a_kernel(call.excinfo.value):
         return
     told = f"{item.nodeid}: {call.excinfo.typename}: {child.text_of(call.excinfo.value)}"
-    with child.RecordFile(os.environ[VARIABLE].split("\n")[4]) as file:
-        file.write(test=told)
+    child.RecordFile(os.environ[VARIABLE].split("\n")[4]).write(test=told)

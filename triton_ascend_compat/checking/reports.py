@@ -108,7 +108,9 @@ def remarks_on(outcome: Outcome, rules: Rules) -> list[tuple[str, str]]:
         told.append(("error", f"{label} failed: {outcome.failure}"))
     if outcome.empty:
         level = "notice" if rules.allow_empty else "error"
-        told.append((level, f"{label}: nothing was compiled; it launched no kernel"))
+        told.append(
+            (level, f"{label}: nothing was compiled; it launched no kernel, or had TRITON_INTERPRET=1")
+        )
     if outcome.stopped_at is not None:
         where = short(outcome.stopped_at)
         told.append(

@@ -225,12 +225,13 @@ def _prepare(output: str | None, sources: Sequence[str]) -> None:
 
 def _merged(files: Sequence[str]) -> list[Outcome]:
     """The outcomes in JSON reports; all shards have to be there."""
-    outcomes, shards = [], set()
+    outcomes: list[Outcome] = []
+    shards: list[str] = []
     for file in files:
         try:
             data = json.loads(Path(file).read_text(encoding="utf-8"))
             outcomes += [Outcome.from_dict(target) for target in data["targets"]]
-            shards |= {data["shard"]} if data["shard"] else set()
+            shards += [data["shard"]] if data["shard"] else []
         except OSError as error:
             raise BadTarget(f"cannot read {file}: {error.strerror}") from error
         except (KeyError, TypeError, ValueError) as error:
@@ -238,10 +239,12 @@ def _merged(files: Sequence[str]) -> list[Outcome]:
     wanted = {
         f"{number}/{of}" for of in {int(s.partition("/")[2]) for s in shards} for number in range(1, of + 1)
     }
-    if wanted - shards:
-        raise BadTarget(f"the report of shard {', '.join(sorted(wanted - shards))} is missing")
-    if not files:
-        raise BadTarget("--merge: name the JSON reports")
+    if wanted - set(shards):
+        raise BadTarget(f"the report of shard {', '.join(sorted(wanted - set(shards)))} is missing")
+    if len(shards) > len(wanted):
+        raise BadTarget(f"of the reports of shards {', '.join(sorted(shards))} some are of the same shard")
+    if not outcomes:
+        raise BadTarget("--merge: name the JSON reports; they are to tell of a target at least")
     return outcomes
 
 

@@ -14,6 +14,8 @@ import hashlib
 import inspect
 import itertools
 import linecache
+import math
+import operator
 import os
 import sys
 import time
@@ -359,8 +361,8 @@ class Compile:
 
 
 def blocks_of(grid: Any) -> int:
-    """How many blocks a grid of one to three dimensions has."""
-    return functools.reduce(lambda product, size: product * int(size), grid, 1)
+    """How many blocks a grid of one to three dimensions has. As for a launcher, a float is no size."""
+    return math.prod(map(operator.index, grid))
 
 
 def arguments_of(source: Any) -> tuple[dict[str, Any], dict[str, str]]:
