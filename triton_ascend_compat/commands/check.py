@@ -195,7 +195,7 @@ def _jobs(own: list[str], given: dict[str, Any]) -> list[Job]:
     targets = [*(module(name, own) for name in given["modules"]), *targets]
     if not targets:
         raise BadTarget("a TARGET is missing: name a script, a module or a pytest command")
-    names = [name for each in given["chip_names"] for name in each.split(",") if name] or [DEFAULT_CHIP]
+    names = dict.fromkeys(name for each in given["chip_names"] for name in each.split(",")) or [DEFAULT_CHIP]
     for name in names:
         chips.check_chip(name)
     backend.backend_class()
