@@ -71,7 +71,8 @@ def main(package: str) -> None:
 
 
 def _print_line(kind: type[BaseException], error: BaseException, _: object) -> None:
-    print(f"{kind.__name__}: {' '.join(str(error).split())[-300:]}", flush=True)
+    text = "see above" if "CompilationError" in kind.__name__ else " ".join(str(error).split())[:300]
+    print(f"{kind.__name__}: {text}", flush=True)
 
 
 if __name__ == "__main__":

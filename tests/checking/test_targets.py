@@ -92,6 +92,7 @@ def test_the_world_of_a_target_is_that_of_python(words: list[str]) -> None:
         "try:\n    one[(1,)](Y, 8)\nfinally:\n    pass\n",
         "try:\n    pass\nexcept ValueError:\n    pass\nelse:\n    one[(1,)](Y, 8)\n",
         "sys.stderr.close()\none[(1,)](Y, 8)\n",
+        "if Y: one[(1,)](Y, 8)\n",
         "thread = threading.Thread(target=launch, args=[8])\nthread.start()\nthread.join()\n",
     ],
 )
@@ -422,3 +423,14 @@ def test_an_error_is_told_in_its_own_words_and_in_one_line() -> None:
     body = 'tl.static_assert(False, "an error: in\\ntwo lines")'
     code, told = target(f"@triton.jit\ndef k(y):\n    {body}\nk[(1,)](Y)\n")
     assert (code, told["compiles"][0]["error"]) == (1, "an error: in two lines")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("full", [{"stdout"}, {"stderr"}, {"stdout", "stderr"}])
+def test_a_report_that_cannot_be_written_is_no_kernel_s_failure(full: set[str]) -> None:
+    Path("script.py").write_text(KERNELS + "launch(1)\n")
+    command = [sys.executable, "-m", "triton_ascend_compat", "check", "script.py"]
+    with Path("/dev/full").open("w") as disk:
+        streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        done = subprocess.run(command, text=True, check=False, **{**streams, **dict.fromkeys(full, disk)})
+    assert (done.returncode, "Traceback" in str(done.stderr)) == (2, False)

@@ -255,6 +255,9 @@ def unrecorded(event: str, arguments: tuple[Any, ...]) -> str | None:
     # Python's -I, -E and -S, also as in -IB, behind other switches.
     isolated = r"python[\d.]*['\"]?(\s+-([XW]\s*\S+|[^\sXWcmIES-]+))*\s+-[^\sXWcm-]*[IES]"
     replaced = r"(?<![\w${])PYTHONPATH(?!=\S*\$)|\benv\s+(-|-i|--ignore-environment)\s"
+    own = os.path.join(os.path.dirname(os.path.dirname(CHILDREN)), "offline")  # noqa: PTH118, PTH120
+    if own in line:  # what computes launches
+        return None
     if inherits and not re.search(isolated, line) and (CHILDREN in line or not re.search(replaced, line)):
         return None
     return re.sub(r"^(\S*/)?sh -c ", "", line)

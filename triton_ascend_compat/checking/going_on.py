@@ -153,7 +153,8 @@ def _nodes_at(frame: FrameType) -> list[ast.AST]:
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
             else [*found, node]
         )
-        node = next((inner for inner in _children(node) if _spans(inner, frame.f_lineno)), None)
+        spanning = [inner for inner in _children(node) if _spans(inner, frame.f_lineno)]
+        node = spanning[-1] if spanning else None  # of `if x: launch()` the launch
     return found
 
 

@@ -78,7 +78,7 @@ def module(name: str, own: Sequence[str] = ()) -> Target:
     """
     if not all(part.isidentifier() for part in name.split(".")):
         raise BadTarget(f"{name!r} is no name of a module")
-    return Target("module", name, tuple(own))
+    return Target("pytest" if name == "pytest" else "module", name, tuple(own))
 
 
 def _parse_target(word: str) -> Target:
