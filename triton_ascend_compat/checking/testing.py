@@ -118,30 +118,11 @@ class Run:
     def judge(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
         """Change the verdict on a test that leaked, or that missed results which nothing computed."""
         session = self._sessions.get(item.nodeid)
-        if session is None or call.when == "setup":  # what a set-up did is judged with the test
+        if session is None:
             return
         failing = judging.failing(session.records, self._tuner_failures)
-        swallowed = [
-            f"{_where(record)} on {record.chip}: {reports.describe_error(record)}"
-            for record in failing
-            if record.tuning is not None and record.tuning not in session.raised
-        ]
-        elsewhere, in_threads = self._elsewhere.seen(), self._elsewhere.in_threads
-        records, keys = [*session.records, *elsewhere.records], [*session.config_keys, *elsewhere.config_keys]
-        lost = judging.failing(elsewhere.records, self._tuner_failures)
-        alone = [
-            f"{_where(record)} on {record.chip}: {reports.describe_error(record)}"
-            for record in [*(r for r in lost if not r.awaited or r.tuning is not None), *in_threads]
-        ]
-        told = []
-        for title, found in (
-            ("misplaced compile options", _leaks(records, keys) if self._leaks_fail else []),
-            ("a tuner went on without", swallowed),
-            ("not compiled in a thread or process, where nothing waits for the error", alone),
-        ):
-            news = [line for line in dict.fromkeys(found) if line not in self._judged]
-            self._judged.update(news)  # a teardown answers for its own
-            told += [f"{title}:", *news] if news else []
+        # What a set-up did is judged with the test.
+        told = self._news(session, failing) if call.when != "setup" else []
         if report.passed and told:
             report.outcome, report.longrepr = "failed", "\n".join(told)
             return
@@ -155,6 +136,24 @@ class Run:
             reason = f"{len(session.records)} compiles, {reason}"
             report.outcome = "skipped"
             report.longrepr = (str(item.path or file), (line or 0) + 1, f"Skipped: {reason}")
+
+    def _news(self, session: Session, failing: list[CompileRecord]) -> list[str]:
+        """Why a test fails though it passed; a teardown answers for its own."""
+        elsewhere, in_threads = self._elsewhere.seen(), self._elsewhere.in_threads
+        records, keys = [*session.records, *elsewhere.records], [*session.config_keys, *elsewhere.config_keys]
+        swallowed = [r for r in failing if r.tuning is not None and r.tuning not in session.raised]
+        lost = judging.failing(elsewhere.records, self._tuner_failures)
+        alone = [*(r for r in lost if not r.awaited or r.tuning is not None), *in_threads]
+        told = []
+        for title, found in (
+            ("misplaced compile options", _leaks(records, keys) if self._leaks_fail else []),
+            ("a tuner went on without", map(_failure, swallowed)),
+            ("not compiled in a thread or process, where nothing waits for the error", map(_failure, alone)),
+        ):
+            news = [line for line in dict.fromkeys(found) if line not in self._judged]
+            self._judged.update(news)
+            told += [f"{title}:", *news] if news else []
+        return told
 
     def take(self, item: pytest.Item) -> dict[str, Any] | None:
         """What was seen in a test that ends, and outside of tests since the last one; None where the test did
@@ -282,14 +281,17 @@ def _compares_results(call: pytest.CallInfo[None], session: Session) -> bool:
     if call.excinfo is None or not session.records:
         return False
     error = call.excinfo.value
-    return isinstance(error, NotExecutedWarning) or (
-        isinstance(error, AssertionError) and session.arguments.compared_by(error)
-    )
+    asserts = isinstance(error, (AssertionError, pytest.fail.Exception))
+    return isinstance(error, NotExecutedWarning) or session.arguments.compared_by(error, asserts)
 
 
 def _leaks(records: Iterable[CompileRecord], config_keys: Iterable[ConfigKey]) -> list[str]:
     told = [f"{_where(each)}: {line}" for each in records for line in reports.describe_keys(each)]
     return told + list(map(reports.describe_config_key, findings.not_launched(config_keys, records)))
+
+
+def _failure(record: CompileRecord) -> str:
+    return f"{_where(record)} on {record.chip}: {reports.describe_error(record)}"
 
 
 def _where(record: CompileRecord) -> str:
