@@ -93,6 +93,8 @@ def test_the_world_of_a_target_is_that_of_python(words: list[str]) -> None:
         "try:\n    pass\nexcept ValueError:\n    pass\nelse:\n    one[(1,)](Y, 8)\n",
         "sys.stderr.close()\none[(1,)](Y, 8)\n",
         "if Y: one[(1,)](Y, 8)\n",
+        "launch(8 if Y else 1)\n",
+        "for n in (8, 9): one[lambda _: (1,)](Y, n if Y else 1)\n",
         "thread = threading.Thread(target=launch, args=[8])\nthread.start()\nthread.join()\n",
     ],
 )

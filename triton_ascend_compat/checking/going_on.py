@@ -130,7 +130,7 @@ def _may_catch(nodes: list[ast.AST]) -> bool:
     if not nodes:
         return True  # there is no source to look at
     return any(
-        (inner in getattr(node, "body", ()) and bool(getattr(node, "handlers", ())))
+        (bool(getattr(node, "handlers", ())) and inner in getattr(node, "body", ()))
         or (isinstance(node, (ast.With, ast.AsyncWith)) and any(map(_expects, node.items)))
         for node, inner in zip(nodes, nodes[1:])
     )
