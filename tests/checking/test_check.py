@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from tests.offline.stand_in_bishengir import install
 from triton_ascend_compat.checking import jobs
-from triton_ascend_compat.checking.jobs import BadTarget, Target, parse_targets
+from triton_ascend_compat.checking.jobs import BadTarget, Target, module, parse_targets
 from triton_ascend_compat.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,7 +67,7 @@ def test_several_targets_for_several_chips() -> None:
     result = check(
         "--format=json",
         "--allow-empty",
-        "--chip=Ascend910B2,Ascend910_9382",
+        "--chip=Ascend910B2,Ascend910_9382,Ascend910B2",
         "--jobs=2",
         first,
         f"{second} 32",
@@ -196,6 +196,7 @@ def test_a_report_goes_to_a_file() -> None:
     ("arguments", "told"),
     [
         (["--chip=Ascend910B7", "x"], "unknown chip 'Ascend910B7'"),
+        (["--chip=", "x"], "unknown chip ''"),
         (["no_such.py"], "no such script: no_such.py"),
         (["--frobnicate"], "No such option"),
         (["-"], "'-' is neither a script, a module nor a pytest command"),
@@ -241,5 +242,6 @@ def test_targets_from_words(tmp_path: Path) -> None:
         Target("script", "a script.py"),
         Target("pytest", "pytest", ("-q",)),
     ]
+    assert module("pytest", ["-q"]) == Target("pytest", "pytest", ("-q",))
     with pytest.raises(BadTarget, match="empty"):
         parse_targets([" "])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -90,6 +91,11 @@ def test_the_world_of_a_target_is_that_of_python(words: list[str]) -> None:
         "for n in (8, 9):\n    one.warmup(Y, n, grid=(1,))\n",
         "try:\n    one[(1,)](Y, 8)\nfinally:\n    pass\n",
         "try:\n    pass\nexcept ValueError:\n    pass\nelse:\n    one[(1,)](Y, 8)\n",
+        "sys.stderr.close()\none[(1,)](Y, 8)\n",
+        "if Y: one[(1,)](Y, 8)\n",
+        "launch(8 if Y else 1)\n",
+        "for n in (8, 9): one[lambda _: (1,)](Y, n if Y else 1)\n",
+        "thread = threading.Thread(target=launch, args=[8])\nthread.start()\nthread.join()\n",
     ],
 )
 def test_a_script_goes_on_after_a_launch_that_nothing_depends_on(body: str) -> None:
@@ -160,6 +166,9 @@ IN_MAIN = "if __name__ == '__main__':\n    "
         "atexit.register(launch, {})",
         "__import__('weakref').finalize(Y, launch, {})",
         "os.fork() or launch({})",
+        "subprocess.Popen([sys.executable, 'worker.py'])",
+        "os.closerange(3, 64); kept = open('3', 'w'); launch({})",
+        "sys.stderr.close(); launch({})",
     ],
 )
 def test_what_is_compiled_elsewhere_or_late_counts(start: str, size: int) -> None:
@@ -210,12 +219,17 @@ def test_a_refusal_that_nobody_hears_of_counts_though_nothing_comes_after_it(bef
         ("subprocess.run(['/bin/sh', '-c', 'true; ' + sys.executable + ' -E worker.py'])", True),
         ("subprocess.run('PYTHONPATH=. ' + sys.executable + ' worker.py', shell=True)", True),
         ("os.system(sys.executable + ' -u -S worker.py')", True),
+        ("subprocess.run([sys.executable, '-W', 'ignore', '-Xdev', '-bI', 'worker.py'])", True),
+        ("subprocess.run(['./worker.py'], env={})", True),
+        ("subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)', 'worker.py'])", True),
+        ("subprocess.Popen([sys.executable, 'worker.py'])", False),
         ("os.system('PYTHONPATH=$PYTHONPATH:. ' + sys.executable + ' -u worker.py')", False),
         ("subprocess.run('echo worker.py -I; ' + sys.executable + ' -u worker.py -I', shell=True)", False),
     ],
 )
 def test_a_child_that_cannot_be_recorded_is_told(start: str, outside: bool) -> None:
-    Path("worker.py").write_text("")
+    Path("worker.py").write_text(f"#!{sys.executable}\n")
+    Path("worker.py").chmod(0o755)
     code, told = target(f"{IN_MAIN}two[(1,)](Y, 1)\n    {start}\n")
     assert code == 0
     assert ["worker.py" in each for each in told["outside"]] == [True] * outside
@@ -326,8 +340,14 @@ def test_shards_make_one_report_again() -> None:
     merged = check("--merge", "--format=json", *files)
     assert merged.exit_code == 0, merged.stderr
     assert sorted(each["constexprs"]["N"] for each in compiles(merged)) == [0, 1, 2]
-    missing = check("--merge", files[0])
-    assert (missing.exit_code, "shard 2/2 is missing" in missing.stderr) == (2, True)
+    Path("none.json").write_text('{"targets": [], "shard": null}')
+    for wrong, why in (
+        (files[:1], "shard 2/2 is missing"),
+        ([*files, files[0]], "some are of the same shard"),
+        (["none.json"], "a target at least"),
+    ):
+        result = check("--merge", *wrong)
+        assert (result.exit_code, why in result.stderr) == (2, True)
 
 
 def test_where_a_script_ends_is_a_line_of_its_own() -> None:
@@ -371,3 +391,48 @@ def test_a_key_that_a_config_lost_counts_launched_or_not() -> None:
     shown = check("script.py").stdout
     assert "triton.Config at script.py:" in shown
     assert "not launched: auto_blockify_size=8: no option of this release, left out of the config" in shown
+
+
+def test_records_that_are_gone_are_told() -> None:
+    body = "import shutil\nlaunch(1)\nshutil.rmtree(os.path.dirname(os.environ[NAME].split('\\n')[4]))\n"
+    Path("good.py").write_text(KERNELS + "launch(1)\n")
+    Path("gone.py").write_text(KERNELS + f"NAME = {VARIABLE!r}\n" + body)
+    result = check("--format=json", "--jobs=1", "gone.py", "good.py")
+    gone, good = json.loads(result.stdout)["targets"]
+    assert (result.exit_code, good["failure"], kernels(good)) == (3, None, [("one", True)])
+    assert gone["failure"].startswith("what it recorded is gone")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+@pytest.mark.parametrize("imports", ["import torch_npu, torch", "import torch", "import torch, torch_npu"])
+def test_torch_has_the_device_at_once(imports: str) -> None:
+    code, told = target(f"{imports}\nassert torch.npu.is_available()\nlaunch(1)\n")
+    assert (code, told["failure"], told["output"]) == (0, None, "")
+
+
+def test_a_report_in_json_is_json_for_others_too() -> None:
+    target("two[(1,)](Y, float('inf'))\n")
+    told = json.loads(check("--format=json", "script.py").stdout, parse_constant=pytest.fail)
+    assert told["targets"][0]["compiles"][0]["constexprs"] == {"N": "inf"}
+
+
+def test_a_launcher_takes_no_float_for_a_grid() -> None:
+    code, told = target("one[(8 / 4,)](Y, 1)\n")
+    assert (code, "'float' object cannot be interpreted as an integer" in told["failure"]) == (3, True)
+
+
+def test_an_error_is_told_in_its_own_words_and_in_one_line() -> None:
+    body = 'tl.static_assert(False, "an error: in\\ntwo lines")'
+    code, told = target(f"@triton.jit\ndef k(y):\n    {body}\nk[(1,)](Y)\n")
+    assert (code, told["compiles"][0]["error"]) == (1, "an error: in two lines")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("full", [{"stdout"}, {"stderr"}, {"stdout", "stderr"}])
+def test_a_report_that_cannot_be_written_is_no_kernel_s_failure(full: set[str]) -> None:
+    Path("script.py").write_text(KERNELS + "launch(1)\n")
+    command = [sys.executable, "-m", "triton_ascend_compat", "check", "script.py"]
+    with Path("/dev/full").open("w") as disk:
+        streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        done = subprocess.run(command, text=True, check=False, **{**streams, **dict.fromkeys(full, disk)})
+    assert (done.returncode, "Traceback" in str(done.stderr)) == (2, False)

@@ -89,6 +89,14 @@ def test_arming_twice_is_once(folder: Path) -> None:
     assert seen == [1]
 
 
+def test_what_a_callback_arms_fires_behind_it(folder: Path) -> None:
+    write(folder)
+    seen: list[int] = []
+    import_hook.arm(NAME, lambda: import_hook.arm(NAME, lambda: seen.append(1)))
+    importlib.import_module(NAME)
+    assert seen == [1]
+
+
 @pytest.mark.parametrize("gone", [None, 0, 1, 2])
 def test_several_callbacks_for_one_module_run_in_their_order(folder: Path, gone: int | None) -> None:
     write(folder)

@@ -11,8 +11,9 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+from io import FileIO
 
-from triton_ascend_compat.checking import VARIABLE
+from triton_ascend_compat.checking import CHILDREN, VARIABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from triton_ascend_compat.offline.records import ConfigKey
 
 
+#: What Python's audit hooks call the start of a program.
+STARTS = ("subprocess.Popen", "os.posix_spawn", "os.exec", "os.system")
+
+
 def settings(records: str, kind: str, chip: str, hivm: bool, cache: str | None, execute: bool) -> str:
     """The value of the variable: the file of lines, the kind of target, and what the offline mode is opened
     with."""
@@ -30,16 +35,18 @@ def settings(records: str, kind: str, chip: str, hivm: bool, cache: str | None, 
 
 
 class RecordFile:
-    """A file of JSON lines. Threads, and several processes, may append to the same one."""
+    """A file of JSON lines. Threads, and several processes, may append to the same one.
+
+    It is open only while a line is written: a program may close the files that it finds open, and open its
+    own in their place.
+    """
 
     def __init__(self, path: str) -> None:
-        self._file = open(path, "ab", buffering=0)  # noqa: SIM115, PTH123 - closed by __exit__
-
-    def __enter__(self) -> RecordFile:
-        return self
+        self._path = os.path.abspath(path)  # noqa: PTH100 - see the module
+        FileIO(self._path, "a").close()
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        """Nothing is open."""
 
     def add(self, record: CompileRecord, source: object = None) -> None:
         """Write a record, and of which source it is."""
@@ -55,10 +62,14 @@ class RecordFile:
             self.write(tally=session.executor.tally.as_dict())
 
     def write(self, **line: Any) -> None:
-        """Write a line of any kind."""
+        """Write a line of any kind, unless nobody is left to read it."""
         import json
 
-        self._file.write(json.dumps(line).encode() + b"\n")
+        try:
+            with FileIO(self._path, "a") as file:
+                file.write(json.dumps(line).encode() + b"\n")
+        except FileNotFoundError:  # the run has ended
+            pass
 
 
 class _Process:
@@ -75,13 +86,18 @@ class _Process:
         self.sessions: list[Session] = []
         self.aside: set[int] = set()
 
-    def torch_imported(self) -> None:
-        """Give torch the stand-ins for torch_npu, whose import comes after its own."""
+    def stand_in(self) -> None:
+        """Put the stand-ins for torch_npu there, at the first import of that or of torch."""
         if self.stand_ins is None:
             from triton_ascend_compat.offline.stand_ins import for_torch_npu
 
             self.stand_ins = for_torch_npu()
             self.stand_ins.__enter__()
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        """The last finder to be asked for a module: puts behind itself the one that has a torch_npu."""
+        if name == "torch_npu":
+            self.stand_in()
 
     def triton_imported(self) -> None:
         """Open the offline mode, which stays open; in pytest the plugin opens it for each test."""
@@ -108,12 +124,15 @@ class _Process:
             offline(self.chip, hivm=self.hivm, cache=self.cache, execute=self.execute)
         )
         self.sessions.append(session)
-        going_on.install(lambda where: self.file.write(went_on=where))
+        if self.kind != "pytest":  # where a test waits for what becomes of the process
+            going_on.install(lambda where: self.file.write(went_on=where))
 
     def _wrap_add(self, original: Any) -> Any:
         """`Session.add`: write the record, whoever opened the session, and mark the exception behind it."""
 
         def add(session: Session, record: CompileRecord, ended: Any = None) -> None:
+            import dataclasses
+
             from triton_ascend_compat.checking import going_on
 
             error = sys.exc_info()[1]
@@ -121,7 +140,9 @@ class _Process:
                 going_on.mark(error)
             original(session, record, ended)
             if self.sessions and _thread() not in self.aside:
-                self.file.add(record, ended.source if ended is not None else None)
+                awaited = record.ok or going_on.awaited(sys._getframe(1))
+                source = ended.source if ended is not None else None
+                self.file.add(dataclasses.replace(record, awaited=awaited), source)
                 if session not in self.sessions:
                     self.sessions.append(session)
 
@@ -134,7 +155,7 @@ class _Process:
             original(compile_)
             if self.sessions and _thread() not in self.aside:
                 lost = "the process ended while this was compiled; what the compiler said is in its output"
-                record = compile_.made(error=lost, error_type="ProcessEnded", detail=lost)
+                record = compile_.made(error=lost, error_type="ProcessEnded", detail=lost, awaited=False)
                 self.file.write(begun=record.as_dict(), source=id(compile_.source))
 
         return builds
@@ -161,11 +182,9 @@ class _Process:
         return largest_fit
 
     def program_starts(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """An audit hook: tell of a Python process that is started so that nothing is recorded there."""
-        if event in ("subprocess.Popen", "os.posix_spawn", "os.exec", "os.system"):
-            from triton_ascend_compat.checking import starting
-
-            told = starting.unrecorded(event, arguments)
+        """An audit hook: tell of a program that is started so that nothing is recorded there."""
+        if event in STARTS:
+            told = unrecorded(event, arguments)
             if told is not None:
                 self.file.write(outside=told)
 
@@ -208,9 +227,40 @@ def start() -> None:
     # still later, and this one is the last of them: what they launch is recorded, too.
     weakref.finalize(process, process.close)
     atexit.register(process.ends)
-    import_hook.arm("torch", process.torch_imported)
+    sys.meta_path.append(process)
+    import_hook.arm("torch", process.stand_in)
     import_hook.arm("triton", process.triton_imported)
     sys.addaudithook(process.program_starts)
+
+
+def unrecorded(event: str, arguments: tuple[Any, ...]) -> str | None:
+    """The command line of a program that is started without what the recording needs; None for any other.
+    What a script of the shell does inside cannot be told.
+
+    Args:
+        event: one of `STARTS`.
+        arguments: the event's.
+    """
+    import re
+
+    env: Any = None
+    if event == "os.system":
+        line = os.fsdecode(arguments[0])
+    else:
+        words = [arguments[1]] if isinstance(arguments[1], (str, bytes)) else arguments[1]
+        line = " ".join(map(os.fsdecode, [arguments[0], *words[1:]]))
+        env = arguments[-1]
+    env = {os.fsdecode(k): os.fsdecode(v) for k, v in (os.environ if env is None else env).items()}
+    inherits = VARIABLE in env and CHILDREN in env.get("PYTHONPATH", "").split(os.pathsep)
+    # Python's -I, -E and -S, also as in -IB, behind other switches.
+    isolated = r"python[\d.]*['\"]?(\s+-([XW]\s*\S+|[^\sXWcmIES-]+))*\s+-[^\sXWcm-]*[IES]"
+    replaced = r"(?<![\w${])PYTHONPATH(?!=\S*\$)|\benv\s+(-|-i|--ignore-environment)\s"
+    own = os.path.join(os.path.dirname(os.path.dirname(CHILDREN)), "offline")  # noqa: PTH118, PTH120
+    if own in line:  # what computes launches
+        return None
+    if inherits and not re.search(isolated, line) and (CHILDREN in line or not re.search(replaced, line)):
+        return None
+    return re.sub(r"^(\S*/)?sh -c ", "", line)
 
 
 def text_of(error: BaseException) -> str:

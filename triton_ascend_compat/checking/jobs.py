@@ -78,7 +78,7 @@ def module(name: str, own: Sequence[str] = ()) -> Target:
     """
     if not all(part.isidentifier() for part in name.split(".")):
         raise BadTarget(f"{name!r} is no name of a module")
-    return Target("module", name, tuple(own))
+    return Target("pytest" if name == "pytest" else "module", name, tuple(own))
 
 
 def _parse_target(word: str) -> Target:
@@ -152,9 +152,10 @@ class Job:
         """That of this process, and what lets it and its children record."""
         folders = [CHILDREN, str(Path(startup.__path__[0]).resolve() / "children")]
         inherited = os.environ.get("PYTHONPATH")
+        more = [entry for entry in inherited.split(os.pathsep) if entry not in folders] if inherited else []
         return {
             **os.environ,
-            "PYTHONPATH": os.pathsep.join([*folders, *([inherited] if inherited else [])]),
+            "PYTHONPATH": os.pathsep.join([*folders, *more]),
             VARIABLE: child.settings(
                 str(records), self.target.kind, self.chip, self.hivm, self.cache, self.execute
             ),
@@ -173,7 +174,7 @@ class Outcome:
         output: the end of what it printed.
         stopped_at: `file:line` at which a kernel that does not compile ended the script.
         went_on: `file:line` of each launch that failed and that the script went on after.
-        outside: command lines of child processes in which nothing could be recorded.
+        outside: command lines of child processes in which nothing could be recorded, or not all.
         tally: what became of its launches; None where none was executed.
         config_keys: those that were left out of configs none of which was launched.
         tests_passed: whether this is a run of pytest that passed: what did not compile in it was expected.
@@ -236,6 +237,8 @@ class _Running:
         self.output = file.with_suffix(".out")
         self.started = time.monotonic()
         self.told: str | None = None
+        self.left: list[str] = []
+        file.parent.mkdir(exist_ok=True)  # an earlier target may have emptied the folder of temporary files
         with self.output.open("wb") as sink:
             self.process = subprocess.Popen(
                 job.command(file),
@@ -254,8 +257,14 @@ class _Running:
 
     def end(self) -> None:
         """End what is left of its process group, and its descendants that have left the group."""
+        mark, limit = str(self.file).encode(), time.monotonic() + _GRACE
+        strays = _with_environment(mark)
+        while strays and self.told is None and time.monotonic() < limit:
+            time.sleep(0.02)
+            strays = _with_environment(mark)
+        self.left = [f"{command} (still running when the target ended)" for command in strays.values()]
         for number in (signal.SIGTERM, signal.SIGKILL):
-            strays = _with_environment(str(self.file).encode())
+            strays = _with_environment(mark)
             for kill, pid in [(os.killpg, self.process.pid), *((os.kill, stray) for stray in strays)]:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     kill(pid, number)
@@ -266,10 +275,11 @@ class _Running:
 
     def outcome(self) -> Outcome:
         """What came of it."""
-        with self.output.open("rb") as file:
+        told = ""
+        with contextlib.suppress(FileNotFoundError), self.output.open("rb") as file:
             file.seek(max(0, self.output.stat().st_size - MOST_OUTPUT))
             told = file.read().decode(errors="replace")
-        outcome = _read(self.job, self.file, self.process.pid)
+        outcome = read(self.job, self.file, self.process.pid)
         failure, code = self.told, self.process.returncode
         passed = failure is None and self.job.target.kind == "pytest" and code == 0
         if failure is None and self.job.target.kind == "pytest":
@@ -278,9 +288,15 @@ class _Running:
             failure = _death(code, told)
         elif failure is None:
             failure = outcome.failure if code != 0 else None
-        stopped_at = outcome.stopped_at if code != 0 else None
+        if self.told is None and not self.file.exists():
+            failure = f"what it recorded is gone: there is no {self.file}"
         return dataclasses.replace(
-            outcome, failure=failure, stopped_at=stopped_at, output=told, tests_passed=passed
+            outcome,
+            failure=failure,
+            stopped_at=outcome.stopped_at if code != 0 else None,
+            outside=(*outcome.outside, *(self.left if self.told is None else ())),
+            output=told,
+            tests_passed=passed,
         )
 
 
@@ -347,16 +363,20 @@ class _signals:
             signal.signal(number, handler)
 
 
-def _with_environment(text: bytes) -> list[int]:
-    """The processes in whose environment the text stands, where the system shows that (Linux)."""
-    found = []
-    for file in Path("/proc").glob("[0-9]*/environ"):
+def _with_environment(text: bytes) -> dict[int, str]:
+    """The processes in whose environment the text stands, and their command lines, where the system shows
+    that (Linux)."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            found += [int(file.parent.name)] if text in file.read_bytes() else []
+            if text in (process / "environ").read_bytes():
+                words = (process / "cmdline").read_bytes().split(b"\0")
+                found[int(process.name)] = os.fsdecode(b" ".join(words).strip())
     return found
 
 
-def _read(job: Job, file: Path, pid: int) -> Outcome:
+def read(job: Job, file: Path, pid: int = -1) -> Outcome:
+    """What the file of records tells of the job, whose own process is `pid`."""
     records: list[CompileRecord] = []
     launches, tests, tallies = 0, [], []
     failure: str | None = None
@@ -382,6 +402,8 @@ def _read(job: Job, file: Path, pid: int) -> Outcome:
         outside += [line["outside"]] if "outside" in line else []
         tests += [line["test"]] if "test" in line else []
         end = line.get("end", {})
+        if end.get("of_kernel"):
+            records = _unawaited(records, end["pid"])
         if end.get("pid") == pid and end["error"] is not None and job.target.kind != "pytest":
             stopped_at = end["at"] if end["of_kernel"] else None
             failure = (
@@ -400,6 +422,12 @@ def _read(job: Job, file: Path, pid: int) -> Outcome:
     once = tuple(dict.fromkeys(went_on)), tuple(dict.fromkeys(outside))
     left = tuple(findings.not_launched(config_keys, records))
     return Outcome(job, tuple(records), launches, failure, "", stopped_at, *once, tally, config_keys=left)
+
+
+def _unawaited(records: list[CompileRecord], pid: int) -> list[CompileRecord]:
+    """The records, after process `pid` has ended with the last failure among them."""
+    last = next((each for each in reversed(records) if each.pid == pid and not each.ok), None)
+    return [dataclasses.replace(each, awaited=False) if each is last else each for each in records]
 
 
 def _tally_of(told: list[Any]) -> Tally:

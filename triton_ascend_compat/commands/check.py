@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -49,7 +50,8 @@ class _Cannot(click.ClickException):
     exit_code = 2
 
     def show(self, file: Any = None) -> None:
-        click.echo(f"Error: {reports.clean(self.format_message())}", err=True)
+        with contextlib.suppress(OSError):  # stderr may be what cannot be written to
+            click.echo(f"Error: {reports.clean(self.format_message())}", err=True)
 
 
 class _Command(click.Command):
@@ -60,6 +62,12 @@ class _Command(click.Command):
             return super().make_context(*args, **more)
         except click.UsageError as error:
             raise _Cannot(error.format_message()) from error  # one line, without the usage
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except OSError as error:  # a full disk, a reader that has gone: by no means a kernel's failure
+            raise _Cannot(f"the check or its report could not be ended: {error}") from error
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         at = min([args.index(word) for word in ("--", "pytest") if word in args], default=len(args))
@@ -187,7 +195,7 @@ def _jobs(own: list[str], given: dict[str, Any]) -> list[Job]:
     targets = [*(module(name, own) for name in given["modules"]), *targets]
     if not targets:
         raise BadTarget("a TARGET is missing: name a script, a module or a pytest command")
-    names = [name for each in given["chip_names"] for name in each.split(",") if name] or [DEFAULT_CHIP]
+    names = dict.fromkeys(name for each in given["chip_names"] for name in each.split(",")) or [DEFAULT_CHIP]
     for name in names:
         chips.check_chip(name)
     backend.backend_class()
@@ -225,12 +233,13 @@ def _prepare(output: str | None, sources: Sequence[str]) -> None:
 
 def _merged(files: Sequence[str]) -> list[Outcome]:
     """The outcomes in JSON reports; all shards have to be there."""
-    outcomes, shards = [], set()
+    outcomes: list[Outcome] = []
+    shards: list[str] = []
     for file in files:
         try:
             data = json.loads(Path(file).read_text(encoding="utf-8"))
             outcomes += [Outcome.from_dict(target) for target in data["targets"]]
-            shards |= {data["shard"]} if data["shard"] else set()
+            shards += [data["shard"]] if data["shard"] else []
         except OSError as error:
             raise BadTarget(f"cannot read {file}: {error.strerror}") from error
         except (KeyError, TypeError, ValueError) as error:
@@ -238,10 +247,12 @@ def _merged(files: Sequence[str]) -> list[Outcome]:
     wanted = {
         f"{number}/{of}" for of in {int(s.partition("/")[2]) for s in shards} for number in range(1, of + 1)
     }
-    if wanted - shards:
-        raise BadTarget(f"the report of shard {', '.join(sorted(wanted - shards))} is missing")
-    if not files:
-        raise BadTarget("--merge: name the JSON reports")
+    if wanted - set(shards):
+        raise BadTarget(f"the report of shard {', '.join(sorted(wanted - set(shards)))} is missing")
+    if len(shards) > len(wanted):
+        raise BadTarget(f"of the reports of shards {', '.join(sorted(shards))} some are of the same shard")
+    if not outcomes:
+        raise BadTarget("--merge: name the JSON reports; they are to tell of a target at least")
     return outcomes
 
 

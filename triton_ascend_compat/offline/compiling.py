@@ -15,6 +15,7 @@ import inspect
 import itertools
 import linecache
 import math
+import operator
 import os
 import sys
 import time
@@ -389,8 +390,8 @@ class Compile:
 
 
 def blocks_of(grid: Any) -> int:
-    """How many blocks a grid of one to three dimensions has."""
-    return math.prod(map(int, grid))
+    """How many blocks a grid of one to three dimensions has. As for a launcher, a float is no size."""
+    return math.prod(map(operator.index, grid))
 
 
 def arguments_of(source: Any) -> tuple[dict[str, Any], dict[str, str]]:

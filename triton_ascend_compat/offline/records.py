@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -110,6 +111,7 @@ class CompileRecord:
         config_number: the candidate's place among the tuner's configs, from 0; None where it has none.
         pid: the process that compiled.
         binary: SHA-256 of the final HIVM module; None where the HIVM stage did not run.
+        awaited: whether some code may wait for its error; False is said of threads and child processes only.
     """
 
     kernel: str
@@ -143,6 +145,7 @@ class CompileRecord:
     config_number: int | None = None
     pid: int = dataclasses.field(default_factory=os.getpid)
     binary: str | None = None
+    awaited: bool = True
 
     @property
     def ok(self) -> bool:
@@ -200,7 +203,7 @@ def _as_json(value: Any) -> Any:
         return value.value
     if isinstance(value, Fate):
         return _as_json(value._asdict())
-    if isinstance(value, _PLAIN):
+    if isinstance(value, _PLAIN) and (not isinstance(value, float) or math.isfinite(value)):
         return value
     if isinstance(value, Mapping):
         return {str(key): _as_json(item) for key, item in value.items()}
@@ -245,7 +248,8 @@ def error_line(error: BaseException, text: str) -> str:
     causes = [error]
     while causes[-1].__cause__ is not None and causes[-1].__cause__ not in causes:
         causes.append(causes[-1].__cause__)
-    line = one_line(str(causes[-1]) if len(causes) > 1 else text)
+    said = getattr(causes[-1], "error_message", None)  # Triton's own, without the excerpt of the source
+    line = " ".join(str(said).split()) if said else one_line(str(causes[-1]) if len(causes) > 1 else text)
     name = type(causes[-1]).__name__
     if not line:
         return name

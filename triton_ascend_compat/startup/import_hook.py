@@ -130,9 +130,10 @@ class _Loader:
         module.__spec__.loader = module.__loader__ = self.loader
         if self.whole is None:
             _undone[name] = self.loader.exec_module(module) or module
-        for hook in hooks(name):
-            if not hook.fired:
-                hook.fire()
+        had: list[Hook] = []  # a callback may arm more
+        while waiting := [hook for hook in hooks(name) if not (hook.fired or hook in had)]:
+            had.append(waiting[0])
+            waiting[0].fire()
         _undone.pop(name, None)
 
 

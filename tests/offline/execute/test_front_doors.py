@@ -77,6 +77,7 @@ def test_check_reports_what_was_computed(tmp_path: Path, kind: str) -> None:
     assert target["execution"]["computed"] == computed, done.stdout + done.stderr
     assert target["execution"]["refused"] == [["assembly", "it has inline assembly", 1]]
     assert target["launches_not_executed"] == 1
+    assert target["outside"] == []
     if kind == "script":
         assert "kernel assembly was not executed: it has inline assembly" in target["failure"]
 

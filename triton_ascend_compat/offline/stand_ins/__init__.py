@@ -49,6 +49,8 @@ class _Finder:
         """An ordinary module."""
 
     def exec_module(self, module: ModuleType) -> None:
+        import torch  # noqa: F401 - before `npu`, which its import installs
+
         from triton_ascend_compat.offline.stand_ins import npu
 
         npu.install()
