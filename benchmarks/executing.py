@@ -302,7 +302,8 @@ def page(rows: list[dict[str, Any]], lowerings: list[list[float]]) -> str:
         "",
         f"- Triton's interpreter takes **{ratio:.0f} times** as long as a computed launch "
         f"(median of {len(ratios)} kernels that both ran; {min(ratios.values()):.1f} to "
-        f"{max(ratios.values()):.0f} times).",
+        f"{max(ratios.values()):.0f} times). The median launch takes {_median(both, 'computed'):.3f} ms "
+        f"computed and {_median(both, 'interpreter'):.2f} in the interpreter.",
         f"- A guarded launch takes {plain:.1f} times as long as a plain one "
         f"(median; {_worst(guarded, price)}). Kernels that follow addresses run in a forked copy of the "
         f"process first: a fork alone takes {fork:.1f} ms here.",
@@ -327,6 +328,11 @@ def page(rows: list[dict[str, Any]], lowerings: list[list[float]]) -> str:
         cells.append(interpreter.get("error") or interpreter["verdict"])
         lines.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def _median(rows: list[dict[str, Any]], side: str) -> float:
+    """Milliseconds of the median launch."""
+    return 1e3 * float(statistics.median(row[side]["seconds"] for row in rows))
 
 
 def _worst(rows: list[dict[str, Any]], price: list[float]) -> str:
