@@ -175,13 +175,11 @@ class _Kernel:
         return ()
 
 
-def _integer(value: Any, name: str) -> int:
-    return int(value) & 0xFFFF_FFFF_FFFF_FFFF
-
-
 #: The format of scalars, as `struct` has it, and how one is made: an fp32 is inf where struct would refuse.
 _SCALARS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
-    **dict.fromkeys(("i1", "i8", "i16", "i32", "i64"), ("Q", _integer)),
+    **dict.fromkeys(
+        ("i1", "i8", "i16", "i32", "i64"), ("Q", lambda value, _: int(value) & 0xFFFF_FFFF_FFFF_FFFF)
+    ),
     "f32": ("f4x", lambda value, _: ctypes.c_float(value).value),
     "f64": ("d", lambda value, _: float(value)),
 }

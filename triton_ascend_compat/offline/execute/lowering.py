@@ -230,7 +230,7 @@ def _finish(text: str) -> str:
     ours = r"^ *llvm\.func @(?:free|malloc|memset|_mlir_memref_to_llvm_\w+)\(.*\n"
     body = re.sub(ours, "", body, flags=re.MULTILINE)
     pointers = rf"^ *llvm\.func @{POINTER}(\w+)\(.*\n"
-    return re.sub(pointers, lambda found: library.pointer(found[1]), body, flags=re.MULTILINE)
+    return re.sub(pointers, lambda found: fill("pointer", element=found[1]), body, flags=re.MULTILINE)
 
 
 def _object(file: Path) -> bytes:
