@@ -51,7 +51,7 @@ class Elsewhere:
         finally:
             self._open.pop()
             for name, value in before.items():
-                os.environ.pop(name)
+                os.environ.pop(name, None)
                 os.environ.update({name: value} if value is not None else {})
 
     def heard(self, record: CompileRecord) -> bool:
