@@ -405,3 +405,36 @@ def test_a_report_that_cannot_be_written_is_no_kernel_s_failure(full: set[str]) 
         streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         done = subprocess.run(command, text=True, check=False, **{**streams, **dict.fromkeys(full, disk)})
     assert (done.returncode, "Traceback" in str(done.stderr)) == (2, False)
+
+
+GLOBALS = """
+import conf
+from conf import NAMED
+OWN = tl.constexpr({0})
+DEFAULT: tl.constexpr = {1}
+
+@triton.jit
+def called(y, D: tl.constexpr = DEFAULT):
+    tl.static_assert(OWN + conf.ATTRIBUTE + NAMED + D < 8, "too much")
+    tl.store(y, 1)
+
+@triton.jit
+def calls(y):
+    called(y)
+
+calls[(1,)](Y)
+"""
+
+
+def test_a_global_that_a_kernel_reads_is_part_of_its_key() -> None:
+    for code, values in ((0, [1] * 4), *((1, [8 * (n == at) for n in range(4)]) for at in range(4))):
+        own, default, attribute, named = values
+        Path("conf.py").write_text(
+            "import triton.language as tl\n"
+            f"ATTRIBUTE, NAMED = tl.constexpr({attribute}), tl.constexpr({named})\n"
+            + "#"
+            * (attribute + 2 * named)  # another size: of one second, Python tells files by that
+        )
+        assert target(GLOBALS.format(own, default))[0] == code, values
+    target(GLOBALS.format(1, 1).replace("NAMED +", ""))
+    assert target(GLOBALS.format(1, 1).replace("NAMED +", ""))[1]["compiles"][0]["cached"]
