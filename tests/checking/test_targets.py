@@ -142,6 +142,11 @@ def test_a_failure_of_the_script_is_not_taken_for_a_kernel_s(body: str) -> None:
     assert told["failure"] is not None
 
 
+def test_a_launch_that_a_compiled_kernel_refuses_is_the_kernel_s_failure() -> None:
+    code, told = target("one.warmup(Y, 1, grid=(1,))[70000, 1, 1](Y)\n")
+    assert (code, told["failure"], kernels(told)) == (1, None, [("one", True), ("one", False)])
+
+
 def test_an_error_made_of_a_kernel_s_is_the_kernel_s() -> None:
     body = (
         "try:\n    launch(8)\nexcept Exception as error:\n    raise RuntimeError('in my words') from error\n"
