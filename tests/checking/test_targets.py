@@ -184,6 +184,37 @@ def test_what_is_compiled_elsewhere_or_late_counts(start: str, size: int) -> Non
     assert told["outside"] == []
 
 
+CRASH = "triton.compiler.compiler.ast_to_ttir = lambda *_, **__: os.abort()\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "code"),
+    [
+        ("", 1),
+        ("os.fork() and os._exit(0 * os.wait()[1])\n", 1),
+        ("if os.fork():\n    os.wait(); [][0]\n", 3),
+    ],
+)
+def test_a_compiler_that_crashes_is_a_failure_of_its_kernel(before: str, code: int) -> None:
+    got, told = target(f"two[(1,)](Y, 1)\n{before}{CRASH}two[(1,)](Y, 1)\nlaunch(2)\n")
+    assert kernels(told) == [("two", True), ("one", False)]
+    assert "the process ended while this was compiled" in told["compiles"][1]["error"]
+    assert told["compiles"][1]["config"] == {"N": 2}
+    assert got == code
+
+
+@pytest.mark.parametrize("before", ["", "os.fork() and os._exit(os.waitpid(-1, 0)[1])\n"])
+def test_a_refusal_that_nobody_hears_of_counts_though_nothing_comes_after_it(before: str) -> None:
+    code, told = target(
+        "two[(1,)](Y, 1)\n"
+        + before
+        + "source = triton.compiler.ASTSource(one, {'y': '*fp32'}, {'N': 1, 'multibufer': False})\n"
+        "with contextlib.suppress(ValueError):\n    triton.compile(source)\nos._exit(0)\n"
+    )
+    assert kernels(told) == [("two", True), ("one", False)]
+    assert code == 1
+
+
 @pytest.mark.parametrize(
     ("start", "outside"),
     [

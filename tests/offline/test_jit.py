@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+from typing import Any
 
 import pytest
 import triton
 import triton.runtime.errors
+from triton.runtime.autotuner import Autotuner
 from triton.runtime.driver import driver
 
 import triton_ascend_compat
@@ -106,6 +108,52 @@ def test_what_a_tuner_decided_is_forgotten_afterwards() -> None:
         assert tuner.cache
     assert tuner.cache == {}
     assert tuner.do_bench == before["do_bench"]
+
+
+class OnDisk:
+    """Stands in for a cache of FlagGems, which is over a file and outlives the process."""
+
+    def __init__(self, file: dict[Any, Any]) -> None:
+        self.file = file
+
+    def __contains__(self, key: Any) -> bool:
+        return key in self.file
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.file[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.file[key] = value
+
+    def get(self, key: Any) -> Any:
+        return self.file.get(key)
+
+
+class LibTuner(Autotuner):
+    """Stands in for FlagGems' tuner: it asks its module for what was measured, in whichever process."""
+
+    def _bench(self, *args: Any, config: Any, **meta: Any) -> Any:
+        known = libcache["benchmark", "key"]
+        if known.get(str(config)) is None:
+            known[str(config)] = super()._bench(*args, config=config, **meta)
+        return known.get(str(config))
+
+
+libcache: Any = None
+
+
+def test_what_a_tuner_keeps_on_disk_is_neither_used_nor_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    file: dict[Any, Any] = {}
+    stored = {("benchmark", "key"): OnDisk(file)}
+    monkeypatch.setitem(globals(), "libcache", stored)
+    for _ in range(2):
+        with offline() as session:
+            tuner = tuned([64, 128])
+            tuner.__class__, tuner.cache = LibTuner, (cache := OnDisk({}))
+            tuner[(1,)](*POINTERS, 1000)
+        assert [record.constexprs["XBLOCK"] for record in session.records] == [64, 128]
+        assert tuner.cache is cache
+    assert (file, cache.file, libcache) == ({}, {}, stored)
 
 
 def test_a_tuner_made_offline_asks_the_real_driver_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:

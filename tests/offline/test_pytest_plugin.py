@@ -253,6 +253,33 @@ def test_fails_a_name_bound_anew():
     found = 3
     assert found == 4
 
+def test_fails_what_was_bound_beside_it():
+    found, number = launch(), 4
+    assert number == 5
+
+def test_skips_a_failure_by_hand():
+    x, y = launch()
+    if y[0] != 2:
+        pytest.fail("wrong")
+
+def test_skips_an_error_by_hand():
+    x, y = launch()
+    if y[0] != 2:
+        raise ValueError("wrong")
+
+def test_fails_an_error_by_hand():
+    x, y = launch()
+    if len(y) == 8:
+        raise ValueError(f"wrong: {y}")
+
+@pytest.fixture
+def compared():
+    x, y = launch()
+    assert y[0] == 2
+
+def test_skips_a_fixture(compared):
+    pass
+
 def test_fails_in_one_line():
     x, y = launch(); assert y.shape == (9,), y
 
@@ -298,7 +325,7 @@ def test_only_assertions_on_results_that_nothing_computed_are_skipped(run: Any) 
     done = run(COMPARES, "--ascend-offline", "-rA")
     told = [line for line in done.stdout.splitlines() if line.startswith(("FAILED test", "SKIPPED"))]
     assert all("test_fails" in line for line in told if line.startswith("FAILED"))
-    assert "19 failed, 11 skipped" in done.stdout, done.stdout
+    assert "21 failed, 14 skipped" in done.stdout, done.stdout
     assert "1 compiles, no launch executed: there are no results to compare" in done.stdout
 
 

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from triton_ascend_compat.offline.records import ConfigKey
 
 
+#: What Python's audit hooks call the start of a program.
+STARTS = ("subprocess.Popen", "os.posix_spawn", "os.exec", "os.system")
+
+
 def settings(records: str, kind: str, chip: str, hivm: bool, cache: str | None, execute: bool) -> str:
     """The value of the variable: the file of lines, the kind of target, and what the offline mode is opened
     with."""
@@ -44,9 +48,9 @@ class RecordFile:
     def __exit__(self, *_: object) -> None:
         """Nothing is open."""
 
-    def add(self, record: CompileRecord) -> None:
-        """Write a record."""
-        self.write(record=record.as_dict())
+    def add(self, record: CompileRecord, source: object = None) -> None:
+        """Write a record, and of which source it is."""
+        self.write(record=record.as_dict(), source=id(source))
 
     def end(self, session: Session) -> None:
         """Write what is known at the end only: what fits in place of what did not, and the launches."""
@@ -58,11 +62,14 @@ class RecordFile:
             self.write(tally=session.executor.tally.as_dict())
 
     def write(self, **line: Any) -> None:
-        """Write a line of any kind."""
+        """Write a line of any kind, unless nobody is left to read it."""
         import json
 
-        with FileIO(self._path, "a") as file:
-            file.write(json.dumps(line).encode() + b"\n")
+        try:
+            with FileIO(self._path, "a") as file:
+                file.write(json.dumps(line).encode() + b"\n")
+        except FileNotFoundError:  # the run has ended
+            pass
 
 
 class _Process:
@@ -101,11 +108,13 @@ class _Process:
         import triton_ascend_compat
         from triton_ascend_compat.checking import going_on
         from triton_ascend_compat.offline import offline
+        from triton_ascend_compat.offline.compiling import Compile
         from triton_ascend_compat.offline.session import Session
         from triton_ascend_compat.shim import Hook
 
         self.stack = contextlib.ExitStack()
         Hook(Session, "add", self._wrap_add).put()
+        Hook(Compile, "builds", self._wrap_builds).put()
         Hook(Session, "config_made", self._wrap_config_made).put()
         if self.kind == "pytest" and "triton_ascend_compat.pytest_plugin" in sys.modules:
             return
@@ -115,12 +124,15 @@ class _Process:
             offline(self.chip, hivm=self.hivm, cache=self.cache, execute=self.execute)
         )
         self.sessions.append(session)
-        going_on.install(lambda where: self.file.write(went_on=where))
+        if self.kind != "pytest":  # where a test waits for what becomes of the process
+            going_on.install(lambda where: self.file.write(went_on=where))
 
     def _wrap_add(self, original: Any) -> Any:
         """`Session.add`: write the record, whoever opened the session, and mark the exception behind it."""
 
         def add(session: Session, record: CompileRecord, ended: Any = None) -> None:
+            import dataclasses
+
             from triton_ascend_compat.checking import going_on
 
             error = sys.exc_info()[1]
@@ -128,11 +140,25 @@ class _Process:
                 going_on.mark(error)
             original(session, record, ended)
             if self.sessions and _thread() not in self.aside:
-                self.file.add(record)
+                awaited = record.ok or going_on.awaited(sys._getframe(1))
+                source = ended.source if ended is not None else None
+                self.file.add(dataclasses.replace(record, awaited=awaited), source)
                 if session not in self.sessions:
                     self.sessions.append(session)
 
         return add
+
+    def _wrap_builds(self, original: Any) -> Any:
+        """`Compile.builds`: write what is left of a compile that ends its process, as a crash does."""
+
+        def builds(compile_: Any) -> None:
+            original(compile_)
+            if self.sessions and _thread() not in self.aside:
+                lost = "the process ended while this was compiled; what the compiler said is in its output"
+                record = compile_.made(error=lost, error_type="ProcessEnded", detail=lost, awaited=False)
+                self.file.write(begun=record.as_dict(), source=id(compile_.source))
+
+        return builds
 
     def _wrap_config_made(self, original: Any) -> Any:
         """`Session.config_made`: write the key, maybe of a config that is never launched."""
@@ -157,7 +183,7 @@ class _Process:
 
     def program_starts(self, event: str, arguments: tuple[Any, ...]) -> None:
         """An audit hook: tell of a program that is started so that nothing is recorded there."""
-        if event in ("subprocess.Popen", "os.posix_spawn", "os.exec", "os.system"):
+        if event in STARTS:
             told = unrecorded(event, arguments)
             if told is not None:
                 self.file.write(outside=told)
@@ -212,8 +238,7 @@ def unrecorded(event: str, arguments: tuple[Any, ...]) -> str | None:
     What a script of the shell does inside cannot be told.
 
     Args:
-        event: what Python's audit hooks call it: `subprocess.Popen`, `os.posix_spawn`, `os.exec` or
-            `os.system`.
+        event: one of `STARTS`.
         arguments: the event's.
     """
     import re

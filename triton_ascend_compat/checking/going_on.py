@@ -26,6 +26,9 @@ _MARK = "ascend check: of a kernel"
 #: Context managers, by the last part of their name, that wait for an exception.
 _EXPECTING = ("suppress", "raises", "assertRaises", "assertRaisesRegex")
 
+#: Where threads and processes end: these catch an exception to print it.
+_ENDS = ("threading", "multiprocessing.process")
+
 _parsing = threading.Lock()  # Python 3.11's parser fails when threads use it at once
 
 
@@ -90,16 +93,27 @@ def _package(frame: FrameType) -> str:
 def _dispensable(frame: FrameType | None) -> str | None:
     """`file:line` of the statement that launches, if it does nothing else and nothing catches what it
     raises."""
-    while frame is not None and _package(frame) in ("triton", "triton_ascend_compat"):
-        frame = frame.f_back
-    if frame is None or not _is_a_launch(_nodes_at(frame)):
+    frame = _outside(frame)
+    if frame is None or not _is_a_launch(_nodes_at(frame)) or awaited(frame):
         return None
-    caller: FrameType | None = frame
-    while caller is not None and _package(caller) != "threading":  # a thread's end prints what it catches
-        if not caller.f_code.co_filename.startswith("<frozen ") and _may_catch(_nodes_at(caller)):
-            return None
-        caller = caller.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def awaited(frame: FrameType | None) -> bool:
+    """Whether some code may wait for an exception that leaves `frame` and Triton."""
+    frame = _outside(frame)
+    while frame is not None and frame.f_globals.get("__name__") not in _ENDS:
+        if not frame.f_code.co_filename.startswith("<frozen ") and _may_catch(_nodes_at(frame)):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _outside(frame: FrameType | None) -> FrameType | None:
+    """The nearest caller that is neither Triton's code nor ours, nor what both are called through."""
+    while frame is not None and _package(frame) in ("triton", "triton_ascend_compat", "contextlib"):
+        frame = frame.f_back
+    return frame
 
 
 def _is_a_launch(nodes: list[ast.AST]) -> bool:

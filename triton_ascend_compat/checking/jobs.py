@@ -152,9 +152,10 @@ class Job:
         """That of this process, and what lets it and its children record."""
         folders = [CHILDREN, str(Path(startup.__path__[0]).resolve() / "children")]
         inherited = os.environ.get("PYTHONPATH")
+        more = [entry for entry in inherited.split(os.pathsep) if entry not in folders] if inherited else []
         return {
             **os.environ,
-            "PYTHONPATH": os.pathsep.join([*folders, *([inherited] if inherited else [])]),
+            "PYTHONPATH": os.pathsep.join([*folders, *more]),
             VARIABLE: child.settings(
                 str(records), self.target.kind, self.chip, self.hivm, self.cache, self.execute
             ),
@@ -278,7 +279,7 @@ class _Running:
         with contextlib.suppress(FileNotFoundError), self.output.open("rb") as file:
             file.seek(max(0, self.output.stat().st_size - MOST_OUTPUT))
             told = file.read().decode(errors="replace")
-        outcome = _read(self.job, self.file, self.process.pid)
+        outcome = read(self.job, self.file, self.process.pid)
         failure, code = self.told, self.process.returncode
         passed = failure is None and self.job.target.kind == "pytest" and code == 0
         if failure is None and self.job.target.kind == "pytest":
@@ -374,15 +375,21 @@ def _with_environment(text: bytes) -> dict[int, str]:
     return found
 
 
-def _read(job: Job, file: Path, pid: int) -> Outcome:
+def read(job: Job, file: Path, pid: int = -1) -> Outcome:
+    """What the file of records tells of the job, whose own process is `pid`."""
     records: list[CompileRecord] = []
     launches, tests, tallies = 0, [], []
     failure: str | None = None
     stopped_at: str | None = None
     went_on, outside, config_keys = [], [], []
+    begun: dict[tuple[int, int], CompileRecord] = {}
     for line in _lines(file):
         if "record" in line:
             records.append(CompileRecord.from_dict(line["record"]))
+            begun.pop((records[-1].pid, line["source"]), None)
+        elif "begun" in line:
+            lost = CompileRecord.from_dict(line["begun"])
+            begun[lost.pid, line["source"]] = lost
         elif "fits" in line:
             records = [
                 dataclasses.replace(record, fits=line["fits"]) if record.hash == line["of"] else record
@@ -395,11 +402,16 @@ def _read(job: Job, file: Path, pid: int) -> Outcome:
         outside += [line["outside"]] if "outside" in line else []
         tests += [line["test"]] if "test" in line else []
         end = line.get("end", {})
+        if end.get("of_kernel"):
+            records = _unawaited(records, end["pid"])
         if end.get("pid") == pid and end["error"] is not None and job.target.kind != "pytest":
             stopped_at = end["at"] if end["of_kernel"] else None
             failure = (
                 None if end["of_kernel"] else f"{end['error']}" + (f" at {end['at']}" if end["at"] else "")
             )
+    for lost in begun.values():
+        records.append(lost)
+        stopped_at = lost.location if lost.pid == pid and job.target.kind != "pytest" else stopped_at
     tally = _tally_of(tallies) if job.execute else None
     if tests:
         failure = f"{len(tests)} tests failed of their own: {tests[0]}"
@@ -410,6 +422,12 @@ def _read(job: Job, file: Path, pid: int) -> Outcome:
     once = tuple(dict.fromkeys(went_on)), tuple(dict.fromkeys(outside))
     left = tuple(findings.not_launched(config_keys, records))
     return Outcome(job, tuple(records), launches, failure, "", stopped_at, *once, tally, config_keys=left)
+
+
+def _unawaited(records: list[CompileRecord], pid: int) -> list[CompileRecord]:
+    """The records, after process `pid` has ended with the last failure among them."""
+    last = next((each for each in reversed(records) if each.pid == pid and not each.ok), None)
+    return [dataclasses.replace(each, awaited=False) if each is last else each for each in records]
 
 
 def _tally_of(told: list[Any]) -> Tally:

@@ -10,6 +10,8 @@ import pytest
 
 from triton_ascend_compat.checking import VARIABLE, child, going_on
 
+_FILE = child.RecordFile(os.environ[VARIABLE].split("\n")[4])
+
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
@@ -18,4 +20,4 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     if not outcome.get_result().failed or call.excinfo is None or going_on.is_of_a_kernel(call.excinfo.value):
         return
     told = f"{item.nodeid}: {call.excinfo.typename}: {child.text_of(call.excinfo.value)}"
-    child.RecordFile(os.environ[VARIABLE].split("\n")[4]).write(test=told)
+    _FILE.write(test=told)

@@ -65,6 +65,11 @@ def describe_keys(record: CompileRecord) -> list[str]:
     return list(map(clean, told))
 
 
+def describe_outside(command: str) -> str:
+    """A process in which nothing, or not all, could be recorded."""
+    return clean(f"a child process ran outside of the check: {command}")
+
+
 def describe_config_key(key: ConfigKey) -> str:
     """What became of a key of a config that was never launched."""
     return clean(f"triton.Config at {short(key.location)}, not launched: {_describe_fate(key.fate)}")
@@ -119,9 +124,7 @@ def remarks_on(outcome: Outcome, rules: Rules) -> list[tuple[str, str]]:
     told += [
         ("notice", f"{label} went on after the launch at {short(at)}, which failed") for at in outcome.went_on
     ]
-    told += [
-        ("notice", f"{label}: a child process ran outside of the check: {each}") for each in outcome.outside
-    ]
+    told += [("notice", f"{label}: {describe_outside(each)}") for each in outcome.outside]
     level = "error" if rules.leaks_fail else "notice"
     told += [(level, f"{label}: {describe_config_key(key)}") for key in outcome.config_keys]
     return [(level, clean(line)) for level, line in told]

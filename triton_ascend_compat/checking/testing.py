@@ -12,6 +12,7 @@ import pytest
 import triton_ascend_compat
 from triton_ascend_compat.checking import reports
 from triton_ascend_compat.checking.child import RecordFile
+from triton_ascend_compat.checking.elsewhere import Elsewhere
 from triton_ascend_compat.offline import (
     DEFAULT_CHIP,
     CompileRecord,
@@ -80,6 +81,7 @@ class Run:
         self._open = contextlib.ExitStack()
         self._outer: Session | None = None
         self._file = RecordFile(records) if records is not None else None
+        self._elsewhere = Elsewhere(cache, execute)
         self._sessions: dict[str, Session] = {}
         self._judged: set[str] = set()
         self._told: list[dict[str, Any]] = []
@@ -93,6 +95,7 @@ class Run:
         """Offline mode for the whole run, imports of test modules included."""
         self._prepare(self._open)
         self._open.enter_context(for_torch_npu())
+        self._open.enter_context(self._elsewhere.around(self.chips[0], self._hivm))
         self._outer = self._enter(self._open, self.chips[0], self._hivm)
 
     @contextlib.contextmanager
@@ -100,7 +103,9 @@ class Run:
         """A session around one test."""
         with contextlib.ExitStack() as stack:
             self._prepare(stack)
-            session = self._enter(stack, chip, self._hivm if hivm is None else hivm)
+            hivm = self._hivm if hivm is None else hivm
+            stack.enter_context(self._elsewhere.around(chip, hivm))
+            session = self._enter(stack, chip, hivm)
             self._sessions[item.nodeid] = session
             self._judged.clear()
             yield
@@ -113,20 +118,11 @@ class Run:
     def judge(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
         """Change the verdict on a test that leaked, or that missed results which nothing computed."""
         session = self._sessions.get(item.nodeid)
-        if session is None or call.when == "setup":  # what a set-up did is judged with the test
+        if session is None:
             return
         failing = judging.failing(session.records, self._tuner_failures)
-        swallowed = [
-            f"{_where(record)} on {record.chip}: {reports.describe_error(record)}"
-            for record in failing
-            if record.tuning is not None and record.tuning not in session.raised
-        ]
-        leaks = _leaks(session.records, session.config_keys) if self._leaks_fail else []
-        told = []
-        for title, found in (("misplaced compile options", leaks), ("a tuner went on without", swallowed)):
-            news = [line for line in dict.fromkeys(found) if line not in self._judged]
-            self._judged.update(news)  # a teardown answers for its own
-            told += [f"{title}:", *news] if news else []
+        # What a set-up did is judged with the test.
+        told = self._news(session, failing) if call.when != "setup" else []
         if report.passed and told:
             report.outcome, report.longrepr = "failed", "\n".join(told)
             return
@@ -141,6 +137,24 @@ class Run:
             report.outcome = "skipped"
             report.longrepr = (str(item.path or file), (line or 0) + 1, f"Skipped: {reason}")
 
+    def _news(self, session: Session, failing: list[CompileRecord]) -> list[str]:
+        """Why a test fails though it passed; a teardown answers for its own."""
+        elsewhere, in_threads = self._elsewhere.seen(), self._elsewhere.in_threads
+        records, keys = [*session.records, *elsewhere.records], [*session.config_keys, *elsewhere.config_keys]
+        swallowed = [r for r in failing if r.tuning is not None and r.tuning not in session.raised]
+        lost = judging.failing(elsewhere.records, self._tuner_failures)
+        alone = [*(r for r in lost if not r.awaited or r.tuning is not None), *in_threads]
+        told = []
+        for title, found in (
+            ("misplaced compile options", _leaks(records, keys) if self._leaks_fail else []),
+            ("a tuner went on without", map(_failure, swallowed)),
+            ("not compiled in a thread or process, where nothing waits for the error", map(_failure, alone)),
+        ):
+            news = [line for line in dict.fromkeys(found) if line not in self._judged]
+            self._judged.update(news)
+            told += [f"{title}:", *news] if news else []
+        return told
+
     def take(self, item: pytest.Item) -> dict[str, Any] | None:
         """What was seen in a test that ends, and outside of tests since the last one; None where the test did
         not opt in."""
@@ -148,13 +162,21 @@ class Run:
         if session is None:
             return None
         tally = session.executor.tally if session.executor is not None else Tally()
-        records = [*self._between_tests(), *session.with_fits()]
+        elsewhere = self._elsewhere.take()
+        tally.add((elsewhere.tally or Tally()).as_dict())
         return {
-            "records": [record.as_dict() for record in records],
-            "config_keys": [key.as_dict() for key in session.config_keys],
-            "launches": session.launches,
+            "records": self._as_dicts([*self._between_tests(), *session.with_fits()], elsewhere.records),
+            "config_keys": [key.as_dict() for key in (*session.config_keys, *elsewhere.config_keys)],
+            "launches": session.launches + elsewhere.launches,
             "tally": tally.as_dict(),
         }
+
+    def _as_dicts(self, own: list[CompileRecord], elsewhere: Iterable[CompileRecord]) -> list[dict[str, Any]]:
+        """Records as data; what was compiled elsewhere is in no file of records yet."""
+        for record in elsewhere:
+            if self._file is not None:
+                self._file.add(record)
+        return [record.as_dict() for record in (*own, *elsewhere)]
 
     def _between_tests(self) -> list[CompileRecord]:
         """What was compiled outside of tests and has not been told yet."""
@@ -164,13 +186,14 @@ class Run:
 
     def as_dict(self) -> dict[str, Any]:
         """What this process saw, for the one that prints the summary."""
-        self._told += [record.as_dict() for record in self._between_tests()]
+        self._told += self._as_dicts(self._between_tests(), self._elsewhere.late())
         outside = [key.as_dict() for key in (self._outer.config_keys if self._outer is not None else ())]
         return {
             "records": self._told,
             "config_keys": self._config_keys + outside,
             "launches": self._launches,
             "tally": self._tally.as_dict(),
+            "outside": self._elsewhere.outside,
         }
 
     def add(self, told: dict[str, Any]) -> None:
@@ -179,12 +202,13 @@ class Run:
         self._config_keys += told["config_keys"]
         self._launches += told["launches"]
         self._tally.add(told["tally"])
+        self._elsewhere.outside += told.get("outside", [])
 
     def print_summary(self, terminal: Any) -> None:
         """The section at the end of pytest's report."""
         seen = self.as_dict()
         records = [CompileRecord.from_dict(data) for data in seen["records"]]
-        if not records and not seen["config_keys"]:
+        if not records and not seen["config_keys"] and not seen["outside"]:
             return
         terminal.write_sep("=", "Ascend offline")
         for chip in dict.fromkeys(record.chip for record in records):
@@ -201,6 +225,7 @@ class Run:
         ]
         lines += _leaks(records, map(ConfigKey.from_dict, seen["config_keys"]))
         lines += [f"{_where(record)}: {note}" for record in records if record.ok for note in record.notes]
+        lines += map(reports.describe_outside, seen["outside"])
         for line, count in collections.Counter(lines).items():
             terminal.write_line(line + (f" ({count} times)" if count > 1 else ""))
         if self._execute:
@@ -212,6 +237,7 @@ class Run:
     def end(self) -> None:
         """Leave the offline mode, and switch off what was switched on."""
         self._open.close()
+        self._elsewhere.end()
         if self._file is not None:
             self._file.__exit__()
 
@@ -220,6 +246,10 @@ class Run:
         with _usage_errors():
             for chip in chips:
                 check_chip(chip)
+
+    def _heard(self, record: CompileRecord) -> None:
+        if not self._elsewhere.heard(record) and self._file is not None:
+            self._file.add(record)
 
     def _prepare(self, stack: contextlib.ExitStack) -> None:
         """Switch the shim on until `stack` ends, unless it is on."""
@@ -232,7 +262,7 @@ class Run:
     def _enter(self, stack: contextlib.ExitStack, chip: str, hivm: bool) -> Session:
         with _usage_errors():
             # A session around the whole run hears of its tests' compiles as well.
-            on_record = self._file.add if self._file is not None and self._outer is None else None
+            on_record = self._heard if self._outer is None else None
             return stack.enter_context(
                 offline(chip, hivm=hivm, cache=self._cache, on_record=on_record, execute=self._execute)
             )
@@ -251,14 +281,17 @@ def _compares_results(call: pytest.CallInfo[None], session: Session) -> bool:
     if call.excinfo is None or not session.records:
         return False
     error = call.excinfo.value
-    return isinstance(error, NotExecutedWarning) or (
-        isinstance(error, AssertionError) and session.arguments.compared_by(error)
-    )
+    asserts = isinstance(error, (AssertionError, pytest.fail.Exception))
+    return isinstance(error, NotExecutedWarning) or session.arguments.compared_by(error, asserts)
 
 
 def _leaks(records: Iterable[CompileRecord], config_keys: Iterable[ConfigKey]) -> list[str]:
     told = [f"{_where(each)}: {line}" for each in records for line in reports.describe_keys(each)]
     return told + list(map(reports.describe_config_key, findings.not_launched(config_keys, records)))
+
+
+def _failure(record: CompileRecord) -> str:
+    return f"{_where(record)} on {record.chip}: {reports.describe_error(record)}"
 
 
 def _where(record: CompileRecord) -> str:

@@ -116,7 +116,7 @@ def _attempt(target: Any, candidate: Mapping[str, Any]) -> Attempt:
     from triton_ascend_compat.telling import events
 
     seen: list[events.Event] = []
-    unsubscribe = events.subscribe(seen.append)
+    unsubscribe = events.subscribe(seen.extend)
     kernel, error, start = None, "", time.perf_counter()
     try:
         with warnings.catch_warnings():

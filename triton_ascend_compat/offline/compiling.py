@@ -236,11 +236,6 @@ class Compile:
         """Take note of what became of a key of this compile."""
         self.keys.append(fate)
 
-    @property
-    def refusals(self) -> str:
-        """Why keys were refused, in words."""
-        return "; ".join(key.why for key in self.keys if key.outcome is Outcome.REFUSED)
-
     def watch(self, stages: dict[str, Any], folded: bool) -> None:
         """Replace each stage by one that is recorded; the last one writes what is known into the metadata."""
         last = list(stages)[-1]
@@ -289,6 +284,9 @@ class Compile:
         self.tool_seconds += seconds
         self.notes += hivm.notes_in(stderr)
 
+    def builds(self) -> None:
+        """The front end begins, as no kernel was found: from here on a compiler may crash."""
+
     def failed(self, error: BaseException) -> None:
         """The compile ends with `error`."""
         told = getattr(error, "stderr", None)
@@ -305,9 +303,11 @@ class Compile:
             ir=self.ir,
         )
 
-    def unseen(self) -> None:
-        """The compile ends with a refused key: a wrapper that lies over ours has raised the error."""
-        self._end(error=self.refusals, error_type="CompileOptionError", detail=self.refusals)
+    def end_if_refused(self) -> None:
+        """A refused key ends the compile with an error that the shim raises outside of what is hooked."""
+        told = "; ".join(key.why for key in self.keys if key.outcome is Outcome.REFUSED)
+        if told:
+            self._end(error=told, error_type="CompileOptionError", detail=told)
 
     def ended(self, kernel: Any) -> None:
         """The compile has ended well, with `kernel`."""
@@ -325,8 +325,12 @@ class Compile:
 
     def _end(self, **more: Any) -> None:
         """Make the record, the first time."""
-        if self.record is not None:
-            return
+        if self.record is None:
+            self.record = self.made(**more)
+            self.session.add(self.record, self)
+
+    def made(self, **more: Any) -> CompileRecord:
+        """A record of what is known by now."""
         source, launch, options = self.source, self.launch, self.options or {}
         constexprs, specialization = arguments_of(source)
         delivered = {key: plain(options[key]) for key in self.asked if key in options}
@@ -335,7 +339,7 @@ class Compile:
             for key, value in delivered.items()
             if value != plain(self.session.defaults.get(key)) and value is not None
         }
-        self.record = CompileRecord(
+        return CompileRecord(
             kernel=source.name,
             location=generations.kernel_location(getattr(source, "fn", None)),
             chip=self.chip,
@@ -355,7 +359,6 @@ class Compile:
             **(launch.candidate() if launch is not None else {}),
             **more,
         )
-        self.session.add(self.record, self)
 
 
 def blocks_of(grid: Any) -> int:
@@ -372,8 +375,11 @@ def arguments_of(source: Any) -> tuple[dict[str, Any], dict[str, str]]:
     constants = {generations.parameter_of_constant(fn, key): plain(v) for key, v in source.constants.items()}
     constexpr = {param.name for param in fn.params if param.is_constexpr}
     granted = dict.fromkeys(generations.divisible_parameters(source), "divisible by 16")
-    granted.update((name, f"== {value}") for name, value in constants.items() if name not in constexpr)
-    return {name: value for name, value in constants.items() if name in constexpr}, granted
+    granted.update((name, f"== {value}") for name, value in constants.items())
+    return (
+        {name: value for name, value in constants.items() if name in constexpr},
+        {name: what for name, what in granted.items() if name not in constexpr},  # which Triton 3.2 lists too
+    )
 
 
 def globals_read(source: Any) -> dict[str, str]:

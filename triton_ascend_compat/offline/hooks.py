@@ -4,10 +4,12 @@ tuners, of the Ascend backend, and the driver. What they see goes to the compile
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Callable
 
 from triton import testing
@@ -35,6 +37,9 @@ _MISSING = object()
 #: Where tuners and the like keep what they chose or compiled, by class: Autotuner, and the LibEntry of
 #: triton-ascend and FlagGems.
 _MEMORIES = ("cache", "kernel_cache")
+
+#: Where FlagGems keeps, on disk, what its tuners measured: a global of their module (its 4.2.0, libentry.py).
+_MEASURED = "libcache"
 
 
 class _Namespace:
@@ -80,7 +85,7 @@ class Hooks:
                 self._hook(_Namespace(namespace), "subprocess", lambda _: _ObservedSubprocess(self._current))
             stand_in = RecordingDriver(self._current, generations.loading_returns_a_thread_limit())
             self._hook(*generations.active_driver_slot(), lambda _: stand_in)
-            self._undo.callback(events.subscribe(self._key_seen))
+            self._undo.callback(events.subscribe(self._keys_seen))
             self._undo.enter_context(both_names())
             return self._undo.pop_all()
 
@@ -109,7 +114,12 @@ class Hooks:
         @functools.wraps(original)
         def make_ir(source: Any, *args: Any, **kwargs: Any) -> Any:
             session = self._current()
-            with _ending(session, source) if session is not None else contextlib.nullcontext():
+            if session is None:
+                return original(source, *args, **kwargs)
+            with _ending(session, source):
+                compile_ = session.begun(source)
+                if compile_ is not None:
+                    compile_.builds()
                 return original(source, *args, **kwargs)
 
         return make_ir
@@ -173,18 +183,21 @@ class Hooks:
 
         return run
 
-    def _key_seen(self, event: Event) -> None:
-        """Hear from the shim what became of a key, on the thread that compiles or launches."""
+    def _keys_seen(self, told: Sequence[Event]) -> None:
+        """Hear from the shim what became of a call's keys, on the thread that compiles or launches."""
         session = self._current()
         work = self._at_work(session) if session is not None else None
-        if event.fate.where is Where.CONFIG:
-            # Told while the config is made; its launches are to come.
-            config = next((v for v in local_values() if type(v) is generations.config_class()), None)
-            self._config_fates.setdefault(id(config), (config, []))[1].append(event.fate)
-            if session is not None:
-                session.config_made(ConfigKey(event.fate, event.location))
-        elif work is not None:
-            work.take(event.fate)
+        for event in told:
+            if event.fate.where is Where.CONFIG:
+                # Told while the config is made; its launches are to come.
+                config = next((v for v in local_values() if type(v) is generations.config_class()), None)
+                self._config_fates.setdefault(id(config), (config, []))[1].append(event.fate)
+                if session is not None:
+                    session.config_made(ConfigKey(event.fate, event.location))
+            elif work is not None:
+                work.take(event.fate)
+        if isinstance(work, Compile):
+            work.end_if_refused()
 
     def _at_work(self, session: Session) -> Compile | Launch | None:
         """What the nearest caller that has one is about."""
@@ -307,6 +320,10 @@ class Hooks:
                 name: compile_only if name == "do_bench" else _empty(kept[name]) for name in names
             }
         own.update(session.tuners[id(tuner)])
+        module = sys.modules.get(type(tuner).__module__)
+        if hasattr(module, _MEASURED):
+            self._kept.setdefault(id(module), (module, {_MEASURED: getattr(module, _MEASURED)}))
+            setattr(module, _MEASURED, session.measured)
 
     def _give_back(self) -> None:
         for tuner, before in self._kept.values():
@@ -316,7 +333,11 @@ class Hooks:
 
 def _empty(memory: Any) -> Any:
     """A memory of the same shape with nothing in it."""
-    return tuple(map(_empty, memory)) if isinstance(memory, tuple) else type(memory)()
+    if isinstance(memory, tuple):
+        return tuple(map(_empty, memory))
+    empty = copy.copy(memory) if isinstance(memory, dict) else {}  # FlagGems has a class over a file
+    empty.clear()
+    return empty
 
 
 @contextlib.contextmanager

@@ -111,6 +111,7 @@ class CompileRecord:
         config_number: the candidate's place among the tuner's configs, from 0; None where it has none.
         pid: the process that compiled.
         binary: SHA-256 of the final HIVM module; None where the HIVM stage did not run.
+        awaited: whether some code may wait for its error; False is said of threads and child processes only.
     """
 
     kernel: str
@@ -144,6 +145,7 @@ class CompileRecord:
     config_number: int | None = None
     pid: int = dataclasses.field(default_factory=os.getpid)
     binary: str | None = None
+    awaited: bool = True
 
     @property
     def ok(self) -> bool:

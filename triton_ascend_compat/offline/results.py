@@ -1,7 +1,8 @@
 """Whether an assertion is about what a launch should have computed.
 
-It is if the statement that failed uses an array that was passed to a launch, something that the function
-made of one, or what a function returned that launched. Attributes that no kernel changes do not count.
+It is if the statement that failed, or the condition under which it raises an error of its own, uses an
+array that was passed to a launch, something that the function made of one, or what a function returned that
+launched. Attributes that no kernel changes do not count.
 """
 
 from __future__ import annotations
@@ -49,12 +50,15 @@ class Launched:
             self._codes[frame.f_code] = frame.f_lineno
             frame = frame.f_back
 
-    def compared_by(self, error: BaseException) -> bool:
-        """Whether `error` comes from a statement that is about what launches should have computed."""
+    def compared_by(self, error: BaseException, asserts: bool) -> bool:
+        """Whether `error` comes from a statement that is about what launches should have computed; `asserts`:
+        whether it is the error of an assertion, and not one that only a `raise` may make one of."""
         if _NO_VALUES.search(str(error)):
             return False
         for frame, line in reversed(list(_own_frames(error.__traceback__))):
             function = _function(frame)
+            if not asserts and not any(isinstance(node, ast.Raise) for node in _statements(function, line)):
+                return False
             names = _names_behind(function, line, self._codes.get(frame.f_code, 0))
             if any(self._is_result(name, frame) for name in names):
                 return True
@@ -123,20 +127,36 @@ def _function(frame: FrameType) -> ast.AST:
 def _names_behind(function: ast.AST, line: int, launched_at: int) -> set[str]:
     """The names that the statement at `line` of a function uses, and those that these were made of, behind
     its first launch at the line `launched_at`."""
-    here = [node for node in ast.walk(function) if isinstance(node, ast.stmt) and _spans(node, line)]
+    here = _statements(function, line)
     failed = [node for node in here if isinstance(node, ast.Assert)]  # of several in one line, the assertion
     around = [getattr(node, "test", None) for node in here if hasattr(node, "body")]
-    names = _names_in([*(map(_asserted, failed) if failed else here[-1:]), *around])
+    last = [node for node in here[-1:] if not isinstance(node, ast.Raise)]
+    names = _names_in([*(map(_asserted, failed) if failed else last), *around])
     makers = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr, ast.For)
     made = [node for node in ast.walk(function) if isinstance(node, makers)]
     made = [node for node in made if not _is_past(node, function, line, launched_at)]
-    sources = [node.iter if isinstance(node, ast.For) else node.value for node in made]
-    bound = [(_targets(node), _names_in([source])) for node, source in zip(made, sources)]
+    bound = [(_targets(target), _names_in([source])) for node in made for target, source in _bindings(node)]
     while True:
         more = set().union(*(read for targets, read in bound if targets & _bare(names))) - names
         if not more:
             return names
         names |= more
+
+
+def _statements(function: ast.AST, line: int) -> list[ast.stmt]:
+    """Those at a line, and around it."""
+    return [node for node in ast.walk(function) if isinstance(node, ast.stmt) and _spans(node, line)]
+
+
+def _bindings(node: Any) -> list[tuple[ast.AST, ast.AST]]:
+    """Target and source of each binding of a statement: of `a, b = c, d` there are two."""
+    source = node.iter if isinstance(node, ast.For) else node.value
+    targets = getattr(node, "targets", None) or [node.target]
+    if isinstance(node, ast.Assign) and len(targets) == 1:
+        left, right = getattr(targets[0], "elts", [targets[0]]), getattr(source, "elts", [])
+        if len(left) == len(right) and not any(isinstance(each, ast.Starred) for each in left + right):
+            return list(zip(left, right))
+    return [(target, source) for target in targets]
 
 
 def _spans(node: ast.stmt, line: int) -> bool:
@@ -159,9 +179,9 @@ def _is_past(node: Any, function: Any, line: int, launched_at: int) -> bool:
 
 
 def _targets(node: Any) -> set[str]:
-    targets = getattr(node, "targets", [getattr(node, "target", None)])
-    stored = [name for target in targets if target is not None for name in ast.walk(target)]
-    return {name.id for name in stored if isinstance(name, ast.Name)}
+    """The names that a statement, or a target, binds."""
+    targets = getattr(node, "targets", [getattr(node, "target", node)])
+    return {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
 
 
 def _names_in(nodes: Iterable[ast.AST | None]) -> set[str]:

@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 import threading
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Callable
@@ -38,6 +39,7 @@ class Session:
         cache: the folder of its compiled kernels.
         keep_ir: whether records hold the text of each stage.
         launches: how many launches were asked for.
+        records: every compile so far, in the order in which they ended.
         raised: the runs of tuners (`CompileRecord.tuning`) that ended in an exception.
         candidates: the tuner (its `id`), the config's number and the kernel's hash of each that is recorded.
         config_keys: what became of keys of each `triton.Config` that was made, launched or not.
@@ -71,6 +73,7 @@ class Session:
         self.thread = threading.current_thread()
         self.defaults: Mapping[str, Any] = {}
         self.tuners: dict[int, dict[str, Any]] = {}
+        self.measured: defaultdict[Any, dict[Any, Any]] = defaultdict(dict)
         self.raised: set[str] = set()
         self.candidates: set[tuple[int, int | None, str]] = set()
         self.config_keys: list[ConfigKey] = []
@@ -78,21 +81,14 @@ class Session:
         self.outer: Session | None = None
         self.nested: list[Session] = []
         self._on_record = on_record
-        self._records: list[CompileRecord] = []
+        self.records: list[CompileRecord] = []
         self._begun: dict[tuple[int, int], Compile] = {}
         self._launched: dict[int, tuple[Mapping[str, Any], Launch]] = {}
         self._overflowed: dict[int, Compile] = {}
         self.lock = threading.Lock()
 
-    @property
-    def records(self) -> list[CompileRecord]:
-        """Every compile so far, in the order in which they ended."""
-        self.settle()
-        return self._records
-
     def begin(self, source: Any) -> None:
         """A compile of `source` begins on this thread."""
-        self.settle()
         self._begun[id(source), threading.get_ident()] = Compile(self, source)
 
     def begun(self, source: Any) -> Compile | None:
@@ -103,13 +99,6 @@ class Session:
     def forget(self, source: Any) -> None:
         """The compile of `source` is none of ours."""
         self._begun.pop((id(source), threading.get_ident()), None)
-
-    def settle(self) -> None:
-        """End the compiles whose end was not seen. Without a refused key it was no compile: frontends also
-        ask a source for its options by themselves."""
-        for compile_ in tuple(self._begun.values()):
-            if compile_.refusals:
-                compile_.unseen()
 
     def launched(self, launch: Launch, options: Mapping[str, Any]) -> None:
         """`launch` goes on to compile with these very `options`, maybe on another thread."""
@@ -132,7 +121,7 @@ class Session:
             self._begun = {key: begun for key, begun in self._begun.items() if begun is not ended}
             if record.overflow is not None:
                 self._overflowed[id(record)] = ended
-        self._records.append(record)
+        self.records.append(record)
         self._tell(record)
 
     def _tell(self, record: CompileRecord) -> None:
@@ -214,7 +203,6 @@ class _State:
             self.enter(session, hooks.install)
             yield
         finally:
-            session.settle()
             self.leave(session)
 
     def enter(self, session: Session, install: Callable[[], contextlib.ExitStack]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import CodeType
 from typing import Any, Callable, NamedTuple
 
@@ -29,13 +30,13 @@ class Event(NamedTuple):
         return f"{self.code.co_filename}:{self.code.co_firstlineno}" if self.code is not None else self.line
 
 
-Listener = Callable[[Event], None]
+Listener = Callable[[Sequence[Event]], None]
 
 _listeners: tuple[Listener, ...] = ()
 
 
 def subscribe(listener: Listener) -> Callable[[], None]:
-    """Call `listener` for every later event, on the thread that caused it; returns what unsubscribes it.
+    """Call `listener` with the events of every later call, on its thread; returns what unsubscribes it.
 
     What a listener raises is logged, and ends neither the compile nor another listener's hearing.
     """
@@ -54,12 +55,12 @@ def code_of(fn: Any) -> CodeType | None:
     return getattr(getattr(fn, "fn", fn), "__code__", None)
 
 
-def emit(event: Event) -> None:
-    """Tell every listener; called by `tell` only."""
+def emit(told: Sequence[Event]) -> None:
+    """Tell every listener of all keys of one call; called by `tell` only."""
     for listener in _listeners:
         try:
-            listener(event)
+            listener(told)
         except Exception:
             from triton_ascend_compat import settings
 
-            settings.logger().exception("a listener failed on %s", event)
+            settings.logger().exception("a listener failed on %s", told)

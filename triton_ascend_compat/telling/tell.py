@@ -31,13 +31,11 @@ def tell(fn: Any, fates: Sequence[Fate], release: str) -> None:
     """
     line = frames.outside()[1] if isinstance(fn, str) else None
     name, code = (fn, None) if line else (fn.__name__, events.code_of(fn))
-    wrong = []
     told = [Event(name, code, fate, line) for fate in fates]
     for event in told:
         tally.count(event)
-        events.emit(event)
-        if event.fate.outcome is Outcome.REFUSED:
-            wrong.append(event)
+    events.emit(told)
+    wrong = [event for event in told if event.fate.outcome is Outcome.REFUSED]
     if wrong:
         raise _refusal(fn, wrong)
     for event in told:

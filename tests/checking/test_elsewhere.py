@@ -1,0 +1,122 @@
+"""What tests compile in threads, and in processes that they start, counts as what they compile themselves."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.offline.test_pytest_plugin import run as run
+
+PREAMBLE = """
+import concurrent.futures, multiprocessing, os, subprocess, sys, threading
+from tests.offline.kernels import wide_only
+
+def launch(size, **more):
+    wide_only[(1,)](*POINTERS, 9, XBLOCK=size, **more)
+
+def caught(size):
+    try:
+        launch(size)
+    except Exception:
+        pass
+
+def started(context, target, size):
+    process = multiprocessing.get_context(context).Process(target=target, args=[size])
+    process.start()
+    process.join()
+
+class Own(multiprocessing.get_context("fork").Process):
+    def run(self):
+        launch(SIZE)
+
+def pooled(pool, size):
+    with pool(1) as workers:
+        workers.submit(launch, size).result()
+
+def python(*words, **more):
+    subprocess.run([sys.executable, *words, "-c", f"import test_it; test_it.launch({SIZE})"], **more)
+
+SIZE = 64
+"""
+
+#: How a test may start it; whether the child's end is all that becomes of the error.
+STARTS = {
+    "subprocess": ("python()", True),
+    "spawn": ("started('spawn', launch, SIZE)", True),
+    "fork": ("started('fork', launch, SIZE)", True),
+    "fork, caught": ("started('fork', caught, SIZE)", False),
+    "spawn, caught": ("started('spawn', caught, SIZE)", False),
+    "own class": ("p = Own(); p.start(); p.join()", True),
+    "thread": ("t = threading.Thread(target=launch, args=[SIZE]); t.start(); t.join()", True),
+    "thread, caught": ("t = threading.Thread(target=caught, args=[SIZE]); t.start(); t.join()", False),
+    "pool": ("expect(pooled, concurrent.futures.ProcessPoolExecutor, SIZE)", False),
+    "threads": ("expect(pooled, concurrent.futures.ThreadPoolExecutor, SIZE)", False),
+    "os.fork": ("os.fork() and os.wait() or (caught(SIZE), os._exit(0))", False),
+}
+EXPECT = """
+def expect(call, *arguments):
+    if SIZE == 64:
+        return call(*arguments)
+    with pytest.raises(Exception, match="at least 64"):
+        call(*arguments)
+"""
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("size", [64, 32])
+def test_it_is_told_and_judged(run: Any, start: str, size: int) -> None:
+    body, alone = STARTS[start]
+    done = run(
+        f"{PREAMBLE.replace('SIZE = 64', f'SIZE = {size}')}{EXPECT}\ndef test_it():\n    {body}\n",
+        "--ascend-offline",
+        "-W",
+        "ignore",
+    )
+    failed = size == 32
+    assert f"Ascend910B2: 1 compiles of 1 kernels, {int(failed)} failed" in done.stdout, done.stdout
+    assert done.returncode == (failed and alone), done.stdout
+    if failed and alone:
+        told = r"where nothing waits for the error:\nwide_only \[XBLOCK=32\].*at least 64"
+        assert re.search(told, done.stdout), done.stdout
+
+
+def test_a_key_that_was_left_out_there_counts(run: Any) -> None:
+    tests = f"{PREAMBLE}\ndef leak(size): launch(size, auto_blockify_size=2)\n" + "".join(
+        f"def test_{context}():\n    started('{context}', leak, 64)\n" for context in ("fork", "spawn")
+    )
+    assert run(tests, "--ascend-offline", "-W", "ignore").returncode == 0
+    done = run(tests, "--ascend-offline", "--ascend-leaks=error", "-W", "ignore")
+    assert "2 failed" in done.stdout
+    assert done.stdout.count("auto_blockify_size=2") >= 2
+
+
+def test_a_process_in_which_nothing_is_recorded_is_told(run: Any) -> None:
+    done = run(f"{PREAMBLE}\ndef test_it():\n    python('-I')\n", "--ascend-offline")
+    assert "a child process ran outside of the check: " in done.stdout, done.stdout
+
+
+def test_each_test_has_its_own_and_the_environment_comes_back(run: Any, tmp_path: Path) -> None:
+    done = run(
+        f"{PREAMBLE}\nbefore = dict(os.environ)\n"
+        "@pytest.mark.ascend_offline\ndef test_one():\n    python(check=True)\n"
+        "@pytest.mark.ascend_offline(chip='Ascend910_9589')\ndef test_two():\n    python(check=True)\n"
+        "def test_plain():\n    assert dict(os.environ) == {**before, 'PYTEST_CURRENT_TEST': os.environ["
+        "'PYTEST_CURRENT_TEST']}\n",
+        "--ascend-records=records.jsonl",
+    )
+    assert "3 passed" in done.stdout, done.stdout
+    assert "Ascend910B2: 1 compiles of 1 kernels, 0 failed" in done.stdout
+    assert "Ascend910_9589: 1 compiles of 1 kernels, 0 failed" in done.stdout
+    lines = (tmp_path / "project" / "records.jsonl").read_text().splitlines()
+    assert sum('"record"' in line for line in lines) == 2
+
+
+def test_workers_of_xdist(run: Any) -> None:
+    pytest.importorskip("xdist", reason="pytest-xdist is not installed")
+    tests = f"{PREAMBLE.replace('SIZE = 64', 'SIZE = 32')}\ndef test_it():\n    started('fork', launch, 32)\n"
+    done = run(tests, "--ascend-offline", "-n1", "-p", "xdist")
+    assert "1 failed" in done.stdout, done.stdout
+    assert "1 compiles of 1 kernels, 1 failed" in done.stdout
