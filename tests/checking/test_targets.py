@@ -280,6 +280,9 @@ def test_options_stand_anywhere(options: list[str]) -> None:
             3,
             "mine",
         ),
+        ("pass\nlaunch(8)", 1, None),
+        ("launch(8)\nimport missing", 3, "test_it.py: ModuleNotFoundError: No module named 'missing'"),
+        ("launch(8)\ndef test_next():\n    raise KeyboardInterrupt", 3, "the run: KeyboardInterrupt"),
     ],
 )
 def test_a_test_s_own_failure_is_told_from_a_kernel_s(test: str, code: int, failure: str | None) -> None:
