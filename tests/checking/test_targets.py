@@ -226,6 +226,7 @@ def test_a_refusal_that_nobody_hears_of_counts_though_nothing_comes_after_it(bef
         ("os.system(sys.executable + ' -u -S worker.py')", True),
         ("subprocess.run([sys.executable, '-W', 'ignore', '-Xdev', '-bI', 'worker.py'])", True),
         ("subprocess.run(['./worker.py'], env={})", True),
+        ("os.execve(os.open(sys.executable, 0), [sys.executable, 'worker.py'], {})", True),
         ("subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)', 'worker.py'])", True),
         ("subprocess.Popen([sys.executable, 'worker.py'])", False),
         ("os.system('PYTHONPATH=$PYTHONPATH:. ' + sys.executable + ' -u worker.py')", False),

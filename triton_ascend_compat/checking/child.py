@@ -248,7 +248,8 @@ def unrecorded(event: str, arguments: tuple[Any, ...]) -> str | None:
         line = os.fsdecode(arguments[0])
     else:
         words = [arguments[1]] if isinstance(arguments[1], (str, bytes)) else arguments[1]
-        line = " ".join(map(os.fsdecode, [arguments[0], *words[1:]]))
+        words = [arguments[0], *words[1:]]
+        line = " ".join(str(word) if isinstance(word, int) else os.fsdecode(word) for word in words)
         env = arguments[-1]
     env = {os.fsdecode(k): os.fsdecode(v) for k, v in (os.environ if env is None else env).items()}
     inherits = VARIABLE in env and CHILDREN in env.get("PYTHONPATH", "").split(os.pathsep)
