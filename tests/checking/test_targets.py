@@ -156,6 +156,15 @@ def test_an_error_made_of_a_kernel_s_is_the_kernel_s() -> None:
     assert "script.py" in told["stopped_at"]
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="ExceptionGroup came with Python 3.11")
+@pytest.mark.parametrize(("more", "code"), [("", 1), (", ValueError('mine')", 3)])
+def test_a_group_of_errors_is_the_kernels_if_all_are(more: str, code: int) -> None:
+    body = (
+        f"try:\n    launch(8)\nexcept Exception as error:\n    raise ExceptionGroup('all', [error{more}])\n"
+    )
+    assert target(body)[0] == code
+
+
 WORKER = "import script\nscript.launch({})\n"
 IN_MAIN = "if __name__ == '__main__':\n    "
 
