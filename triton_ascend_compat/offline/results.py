@@ -51,9 +51,7 @@ class Launched:
                 # A view may end with the call: what it shows (torch's `_base`, NumPy's `base`) does not.
                 for array in (argument, getattr(argument, "_base", getattr(argument, "base", None))):
                     if _span(array) is not None:
-                        with contextlib.suppress(
-                            TypeError
-                        ):  # of NumPy's scalars
+                        with contextlib.suppress(TypeError):  # of NumPy's scalars
                             self._arrays[id(array)] = weakref.ref(array)
         while frame is not None and frame.f_code not in self._codes:
             self._codes[frame.f_code] = frame.f_lineno
