@@ -142,6 +142,11 @@ def test_a_failure_of_the_script_is_not_taken_for_a_kernel_s(body: str) -> None:
     assert told["failure"] is not None
 
 
+def test_a_launch_that_a_compiled_kernel_refuses_is_the_kernel_s_failure() -> None:
+    code, told = target("one.warmup(Y, 1, grid=(1,))[70000, 1, 1](Y)\n")
+    assert (code, told["failure"], kernels(told)) == (1, None, [("one", True), ("one", False)])
+
+
 def test_an_error_made_of_a_kernel_s_is_the_kernel_s() -> None:
     body = (
         "try:\n    launch(8)\nexcept Exception as error:\n    raise RuntimeError('in my words') from error\n"
@@ -149,6 +154,15 @@ def test_an_error_made_of_a_kernel_s_is_the_kernel_s() -> None:
     code, told = target(body)
     assert (code, told["failure"]) == (1, None)
     assert "script.py" in told["stopped_at"]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="ExceptionGroup came with Python 3.11")
+@pytest.mark.parametrize(("more", "code"), [("", 1), (", ValueError('mine')", 3)])
+def test_a_group_of_errors_is_the_kernels_if_all_are(more: str, code: int) -> None:
+    body = (
+        f"try:\n    launch(8)\nexcept Exception as error:\n    raise ExceptionGroup('all', [error{more}])\n"
+    )
+    assert target(body)[0] == code
 
 
 WORKER = "import script\nscript.launch({})\n"
@@ -221,6 +235,7 @@ def test_a_refusal_that_nobody_hears_of_counts_though_nothing_comes_after_it(bef
         ("os.system(sys.executable + ' -u -S worker.py')", True),
         ("subprocess.run([sys.executable, '-W', 'ignore', '-Xdev', '-bI', 'worker.py'])", True),
         ("subprocess.run(['./worker.py'], env={})", True),
+        ("os.execve(os.open(sys.executable, 0), [sys.executable, 'worker.py'], {})", True),
         ("subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)', 'worker.py'])", True),
         ("subprocess.Popen([sys.executable, 'worker.py'])", False),
         ("os.system('PYTHONPATH=$PYTHONPATH:. ' + sys.executable + ' -u worker.py')", False),
@@ -275,6 +290,9 @@ def test_options_stand_anywhere(options: list[str]) -> None:
             3,
             "mine",
         ),
+        ("pass\nlaunch(8)", 1, None),
+        ("launch(8)\nimport missing", 3, "test_it.py: ModuleNotFoundError: No module named 'missing'"),
+        ("launch(8)\ndef test_next():\n    raise KeyboardInterrupt", 3, "the run: KeyboardInterrupt"),
     ],
 )
 def test_a_test_s_own_failure_is_told_from_a_kernel_s(test: str, code: int, failure: str | None) -> None:
@@ -436,3 +454,36 @@ def test_a_report_that_cannot_be_written_is_no_kernel_s_failure(full: set[str]) 
         streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         done = subprocess.run(command, text=True, check=False, **{**streams, **dict.fromkeys(full, disk)})
     assert (done.returncode, "Traceback" in str(done.stderr)) == (2, False)
+
+
+GLOBALS = """
+import conf
+from conf import NAMED
+OWN = tl.constexpr({0})
+DEFAULT: tl.constexpr = {1}
+
+@triton.jit
+def called(y, D: tl.constexpr = DEFAULT):
+    tl.static_assert(OWN + conf.ATTRIBUTE + NAMED + D < 8, "too much")
+    tl.store(y, 1)
+
+@triton.jit
+def calls(y):
+    called(y)
+
+calls[(1,)](Y)
+"""
+
+
+def test_a_global_that_a_kernel_reads_is_part_of_its_key() -> None:
+    for code, values in ((0, [1] * 4), *((1, [8 * (n == at) for n in range(4)]) for at in range(4))):
+        own, default, attribute, named = values
+        Path("conf.py").write_text(
+            "import triton.language as tl\n"
+            f"ATTRIBUTE, NAMED = tl.constexpr({attribute}), tl.constexpr({named})\n"
+            + "#"
+            * (attribute + 2 * named)  # another size: of one second, Python tells files by that
+        )
+        assert target(GLOBALS.format(own, default))[0] == code, values
+    target(GLOBALS.format(1, 1).replace("NAMED +", ""))
+    assert target(GLOBALS.format(1, 1).replace("NAMED +", ""))[1]["compiles"][0]["cached"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import triton
+from triton.backends.compiler import GPUTarget
 
 from tests.offline.kernels import source, tuned
 from tests.offline.stand_in_bishengir import install
@@ -71,6 +72,16 @@ def test_the_backend_builds_the_command_line(tmp_path: Path, monkeypatch: pytest
     assert "--target=Ascend910B2" in called
     assert "--enable-auto-multi-buffer=False" in called
     assert "--enable-hivm-unit-flag-sync=True" in called
+
+
+def test_a_compile_is_for_the_chip_that_its_record_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = use_stand_in(tmp_path, monkeypatch)
+    with offline(hivm=True) as session:
+        triton.compile(source(), target=GPUTarget("npu", "Ascend910B4", 0))
+    assert session.records[0].chip == "Ascend910B4"
+    assert "--target=Ascend910B4" in log.read_text()
 
 
 def test_an_overflow_names_the_bits_and_the_largest_config_that_fits(tool: str) -> None:

@@ -44,6 +44,9 @@ def is_of_a_kernel(error: BaseException | None) -> bool:
     while error is not None and id(error) not in seen:
         if getattr(error, _MARK, False) or isinstance(error, CompileOptionError):
             return True
+        parts = getattr(error, "exceptions", None)  # those of an ExceptionGroup
+        if isinstance(parts, tuple) and parts:
+            return all(map(is_of_a_kernel, parts))
         seen.add(id(error))
         error = error.__cause__ or (error.__context__ if _raised_by_triton(error) else None)
     return False

@@ -25,8 +25,8 @@ from triton_ascend_compat.offline import findings
 from triton_ascend_compat.offline.execute import Tally
 from triton_ascend_compat.offline.records import CompileRecord, ConfigKey
 
-#: How pytest ends when tests failed, and when it collected none.
-_TESTS_FAILED, _NO_TESTS = 1, 5
+#: How pytest ends when tests failed, when it was interrupted or could not import, and when it found no tests.
+_TESTS_FAILED, _INTERRUPTED, _NO_TESTS = 1, 2, 5
 
 #: How much of what a target prints is kept: its last bytes.
 MOST_OUTPUT = 100_000
@@ -414,7 +414,8 @@ def read(job: Job, file: Path, pid: int = -1) -> Outcome:
         stopped_at = lost.location if lost.pid == pid and job.target.kind != "pytest" else stopped_at
     tally = _tally_of(tallies) if job.execute else None
     if tests:
-        failure = f"{len(tests)} tests failed of their own: {tests[0]}"
+        own = list(dict.fromkeys(tests))  # workers of xdist import the same
+        failure = f"{len(own)} failed of their own: {own[0]}"
     elif failure is not None and launches:
         nothing = "no launch was executed, so there are no results to compare"
         excuse = tally.excuse() if tally is not None else nothing
@@ -455,7 +456,7 @@ def _pytest_failure(code: int, outcome: Outcome) -> str | None:
     failed = any(not record.ok for record in outcome.records)
     if code == 0 or (code == _NO_TESTS and outcome.failure is None):
         return None
-    if code == _TESTS_FAILED and (outcome.failure is not None or failed):
+    if code in (_TESTS_FAILED, _INTERRUPTED) and (outcome.failure is not None or failed):
         return outcome.failure
     told = {_TESTS_FAILED: "tests failed"}
     return told.get(code, f"pytest ended with exit code {code}")

@@ -1,9 +1,9 @@
-"""What `check pytest …` adds to pytest: a line for each test that failed of its own, not of a kernel."""
+"""What `check pytest …` adds to pytest: a line for each test, or import, that failed of its own, not of a
+kernel."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -13,11 +13,22 @@ from triton_ascend_compat.checking import VARIABLE, child, going_on
 _FILE = child.RecordFile(os.environ[VARIABLE].split("\n")[4])
 
 
-@pytest.hookimpl(hookwrapper=True, tryfirst=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
-    """Tell of a failure that an exception is behind which no kernel has raised."""
-    outcome = yield
-    if not outcome.get_result().failed or call.excinfo is None or going_on.is_of_a_kernel(call.excinfo.value):
-        return
-    told = f"{item.nodeid}: {call.excinfo.typename}: {child.text_of(call.excinfo.value)}"
-    _FILE.write(test=told)
+def pytest_exception_interact(
+    node: pytest.Item | pytest.Collector, call: pytest.CallInfo[Any], report: pytest.TestReport
+) -> None:
+    """Tell of a failure, of a test or of a module's import, whose exception no kernel has raised."""
+    if report.failed and call.excinfo is not None and not going_on.is_of_a_kernel(call.excinfo.value):
+        _tell(node.nodeid, call.excinfo)
+
+
+def pytest_keyboard_interrupt(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+    """Tell what ended the run; errors of imports, which end it too, have been told."""
+    if excinfo.typename != "Interrupted":
+        _tell("the run", excinfo)
+
+
+def _tell(of: str, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+    error = excinfo.value
+    if isinstance(error, pytest.Collector.CollectError):  # whose text is a whole traceback
+        error = error.__cause__ or error
+    _FILE.write(test=": ".join(filter(None, [of, type(error).__name__, child.text_of(error)])))

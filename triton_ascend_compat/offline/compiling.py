@@ -20,7 +20,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, Callable, ClassVar
 
 from triton_ascend_compat import generations
@@ -408,6 +408,31 @@ def arguments_of(source: Any) -> tuple[dict[str, Any], dict[str, str]]:
         {name: value for name, value in constants.items() if name in constexpr},
         {name: what for name, what in granted.items() if name not in constexpr},  # which Triton 3.2 lists too
     )
+
+
+def globals_read(source: Any) -> dict[str, str]:
+    """The globals that a kernel and the functions it calls read while they are compiled, and their values.
+    Triton 3.2's keys of cached kernels have none of them, nor defaults of parameters."""
+    kernel = getattr(getattr(source, "fn", None), "fn", None)
+    found, functions = {}, [kernel] if kernel is not None else []
+    for function in functions:  # which grows, as `owners` does
+        owners = [function.__globals__]
+        for owner in owners:
+            for name in owner.keys() & function.__code__.co_names:
+                value = owner[name]
+                called = getattr(value, "fn", None)
+                if isinstance(value, ModuleType):
+                    if value.__name__ != "triton.language" and all(
+                        vars(value) is not each for each in owners
+                    ):
+                        owners.append(vars(value))
+                elif inspect.isfunction(called):
+                    functions += [called] if called not in functions else []
+                elif not callable(value) or type(value).__name__ == "constexpr":
+                    found[f"{owner.get('__name__')}.{name}"] = repr(plain(value))
+        if function is not kernel and function.__defaults__ is not None:
+            found[f"{function.__module__}.{function.__qualname__}()"] = repr(plain(function.__defaults__))
+    return found
 
 
 def _location_of(error: BaseException, source: Any) -> str | None:

@@ -9,7 +9,14 @@ import functools
 from typing import Any, Callable
 
 from triton_ascend_compat.offline.chips import chip_named
-from triton_ascend_compat.offline.compiling import FOLDED_FIELD, MOST_BLOCKS, Launch, blocks_of, local_values
+from triton_ascend_compat.offline.compiling import (
+    FOLDED_FIELD,
+    MOST_BLOCKS,
+    Compile,
+    Launch,
+    blocks_of,
+    local_values,
+)
 from triton_ascend_compat.offline.execute import trial
 
 
@@ -79,11 +86,13 @@ class RecordingDriver:
             session = self._session()
             blocks = blocks_of(args[:3])
             if blocks > MOST_BLOCKS and not folded:
-                error = GridTooLarge(blocks)
-                # A kernel that is launched without its JITFunction has nobody else to tell of it.
-                if all(type(value) is not Launch for value in local_values()):
-                    Launch(session, src.fn, (), {**src.constants, "grid": args[:3]}).failed(error)
-                raise error
+                try:
+                    raise GridTooLarge(blocks)
+                except GridTooLarge as error:
+                    # A kernel that is launched without its JITFunction has nobody else to tell of it.
+                    if all(type(value) is not Launch for value in local_values()):
+                        Launch(session, src.fn, (), {**src.constants, "grid": args[:3]}).failed(error)
+                    raise
             session.count_launch()
 
         return launch
@@ -129,6 +138,10 @@ class NPUUtils:
         self._session = session
 
     def get_arch(self) -> str:
+        """The chip that is being compiled for, whatever target the caller named, or else the session's."""
+        for compile_ in local_values():
+            if type(compile_) is Compile:
+                return compile_.chip
         session = self._session()
         return session.chip if session is not None else ""
 

@@ -19,7 +19,7 @@ from triton.runtime import autotuner, jit
 from triton_ascend_compat import generations
 from triton_ascend_compat.decision.plan import Fate, Where
 from triton_ascend_compat.offline import backend as ascend
-from triton_ascend_compat.offline.compiling import Compile, Launch, Tuning, local_values
+from triton_ascend_compat.offline.compiling import Compile, Launch, Tuning, globals_read, local_values
 from triton_ascend_compat.offline.driver import NPUUtils, RecordingDriver, compile_only, measures_infinity
 from triton_ascend_compat.offline.records import ConfigKey
 from triton_ascend_compat.offline.stand_ins.language import both_names
@@ -214,7 +214,11 @@ class Hooks:
         def hash(backend: Any) -> Any:
             key = original(backend)
             session = self._offline(backend)
-            return f"{ascend.marker(session.mode)}-{key}" if session is not None else key
+            if session is None:
+                return key
+            work = self._at_work(session)
+            seen = globals_read(work.source) if isinstance(work, Compile) else {}
+            return f"{ascend.marker(session.mode)}-{key}" + (f"-{sorted(seen.items())}" if seen else "")
 
         return hash
 
