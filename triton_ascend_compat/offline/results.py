@@ -28,6 +28,9 @@ _NOT_READING = {"isinstance", "issubclass", "len", "type", "id", "hasattr", "cal
 #: What the assertions of torch and NumPy say of arrays that differ in what no launch computes.
 _NO_VALUES = re.compile(r"The values for attribute '|\(shapes .* mismatch\)|\(dtypes .* mismatch\)")
 
+#: How many pointers are looked at in an array of such.
+_MOST_ADDRESSES = 1000
+
 #: Of these types is most of what a launch is given, and no array.
 _PLAIN = {int, float, bool, str, tuple, type(None), FunctionType}
 
@@ -66,7 +69,10 @@ class Launched:
             function = _function(frame)
             if not asserts and not any(isinstance(node, ast.Raise) for node in _statements(function, line)):
                 return False
-            names = _names_behind(function, line, self._codes.get(frame.f_code, 0))
+            launched_at = self._codes.get(frame.f_code, 0)
+            names = _names_behind(function, line, launched_at)
+            if not names.isdisjoint(_bound_anew(function, launched_at)):
+                return True
             if any(self._is_result(name, frame) for name in names):
                 return True
             if _bare(names).isdisjoint(frame.f_code.co_varnames[: frame.f_code.co_argcount]):
@@ -83,10 +89,12 @@ class Launched:
 
     def _is_launched(self, value: Any) -> bool:
         span = _span(value)
-        others = [_span(array()) for array in self._arrays.values()]
-        return span is not None and any(
-            other is not None and other[0] < span[1] and span[0] < other[1] for other in others
-        )
+        if span is None:
+            return False
+        arrays = [array() for array in self._arrays.values()]
+        others = [other for other in map(_span, arrays) if other is not None]
+        others += [(address, address + 1) for array in arrays for address in _addresses(array)]
+        return any(other[0] < span[1] and span[0] < other[1] for other in others)
 
 
 def _span(value: Any) -> tuple[int, int] | None:
@@ -100,6 +108,14 @@ def _span(value: Any) -> tuple[int, int] | None:
     except Exception:  # whatever objects a test has: they are no arrays
         return None
     return (start, start + size) if start else (id(value), id(value) + 1)
+
+
+def _addresses(array: Any) -> list[int]:
+    """What a small array of 64-bit integers holds: addresses, where a kernel loads pointers from it."""
+    if str(getattr(array, "dtype", None)).removeprefix("torch.") not in ("int64", "uint64"):
+        return []
+    found: list[int] = array.reshape(-1)[:_MOST_ADDRESSES].tolist()
+    return found
 
 
 def _parts(value: Any) -> Iterator[Any]:
@@ -148,6 +164,13 @@ def _names_behind(function: ast.AST, line: int, launched_at: int) -> set[str]:
         if not more:
             return names
         names |= more
+
+
+def _bound_anew(function: ast.AST, launched_at: int) -> set[str]:
+    """Names that the launch was given and that were bound anew since, of themselves: `out = out.cpu()`."""
+    given = _names_in(_statements(function, launched_at)[-1:])
+    since = [n for n in ast.walk(function) if isinstance(n, ast.Assign) and n.lineno > launched_at > 0]
+    return {name for node in since for name in _targets(node) & given & _bare(_names_in([node.value]))}
 
 
 def _statements(function: ast.AST, line: int) -> list[ast.stmt]:
