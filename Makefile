@@ -33,7 +33,7 @@ lint: $(INSTALLED) ## Lint, format and types only
 bench: $(INSTALLED) ## Measure what the shim costs; BENCH_ARGS=--readme puts the table into the READMEs
 	@$(QUIETLY) $(PY) benchmarks/run.py $(BENCH_ARGS)
 
-corpus: ## Compile kernels of public packages offline, write docs/offline-corpus.md (2 GB, half an hour)
+corpus: ## Compile kernels of public packages offline, write docs/offline-corpus.md (2 GB, a quarter of an hour)
 	@.ci/make-venv $(VENV)-corpus
 	@echo "installing torch and the packages whose kernels are compiled into $(VENV)-corpus (2 GB)"
 	@$(VENV)-corpus/bin/python -m pip install --quiet -r benchmarks/corpus/requirements.txt

@@ -154,10 +154,10 @@ def _turn(case: Any, interpreted: bool) -> dict[str, float]:
     busy, clock = [], []
 
     def one() -> None:
-        cpu, started = time.process_time(), time.perf_counter()
+        started, cpu = time.perf_counter(), time.process_time()
         launch()
-        clock.append(time.perf_counter() - started)
         busy.append(time.process_time() - cpu)
+        clock.append(time.perf_counter() - started)
 
     one()
     if not interpreted or clock[0] < 1:

@@ -43,7 +43,11 @@ def check(script: str, folder: Path, *options: str) -> list[Outcome]:
         for line in running.stderr or ():
             if not line.startswith("| "):
                 print(f"  {line}", end="", flush=True)
-    return [Outcome.from_dict(each) for each in json.loads(report.read_text())["targets"]]
+    outcomes = [Outcome.from_dict(each) for each in json.loads(report.read_text())["targets"]]
+    for outcome in outcomes:
+        if outcome.failure is not None or outcome.empty:
+            raise SystemExit(f"{outcome.job.label}: {outcome.failure or 'no compiles'}\n{outcome.output}")
+    return outcomes
 
 
 def main() -> None:

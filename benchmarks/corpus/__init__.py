@@ -1,1 +1,1 @@
-"""Operators of public libraries whose kernels `offline_corpus.py` compiles."""
+"""Operators of public packages: what `make corpus` compiles, and what `computed_operators.py` compares."""

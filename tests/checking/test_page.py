@@ -55,6 +55,12 @@ def read(outcomes: list[Outcome], rules: Rules = Rules()) -> Reader:  # noqa: B0
     return Reader(as_html(outcomes, rules))
 
 
+def test_a_kernel_compiles_though_a_config_was_ruled_out() -> None:
+    ruled_out = dataclasses.replace(OVERFLOWED, tuning="1")
+    page = read([outcome(record(tuning="1"), ruled_out, dataclasses.replace(OVERFLOWED, kernel="sub"))])
+    assert page.texts["caption"][0] == "1 of 2 kernels compile"
+
+
 def test_the_verdict_then_the_failures_then_the_kernels() -> None:
     page = read(ALL)
     assert page.texts["title"] == ["Failed: " + reports.summary_line(ALL)]

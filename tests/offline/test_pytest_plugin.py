@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -327,6 +328,18 @@ def test_only_assertions_on_results_that_nothing_computed_are_skipped(run: Any) 
     assert all("test_fails" in line for line in told if line.startswith("FAILED"))
     assert "21 failed, 14 skipped" in done.stdout, done.stdout
     assert "1 compiles, no launch executed: there are no results to compare" in done.stdout
+
+
+def test_a_failure_names_kernel_config_chip_and_line(run: Any) -> None:
+    done = run(
+        "from tests.offline.kernels import wide_only\n"
+        "@pytest.mark.ascend_offline(chip=['Ascend910B2', 'Ascend910_9382'])\n"
+        "def test_it():\n    wide_only[(1,)](*POINTERS, 9, XBLOCK=32)\n"
+    )
+    for chip in ("Ascend910B2", "Ascend910_9382"):
+        told = rf"wide_only \[XBLOCK=32\] \S+kernels.py:\d+ on {chip}: .*at least 64 \(at \S+:\d+\)"
+        assert re.search(rf"-+ Ascend offline -+\n{told}\n", done.stdout), done.stdout
+        assert re.search(rf"^FAILED {told}$", done.stdout, re.MULTILINE)
 
 
 def test_records_as_json_lines(run: Any, tmp_path: Path) -> None:

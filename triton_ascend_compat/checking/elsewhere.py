@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import itertools
 import os
+import shutil
 import sys
 import tempfile
 import threading
@@ -22,7 +23,7 @@ class Elsewhere:
 
     def __init__(self, cache: str | None, execute: bool) -> None:
         self._cache, self._execute = cache, execute
-        self._folder = tempfile.TemporaryDirectory(prefix="ascend-tests-")
+        self._folder = tempfile.mkdtemp(prefix="ascend-tests-")
         self._numbers = itertools.count()
         self._pid, self._thread = os.getpid(), threading.get_ident()
         self._open: list[tuple[jobs.Job, Path]] = []
@@ -37,7 +38,7 @@ class Elsewhere:
     @contextlib.contextmanager
     def around(self, chip: str, hivm: bool) -> Iterator[None]:
         """Let processes that are started inside the block compile offline, and tell of it."""
-        file = Path(self._folder.name, f"{next(self._numbers)}.jsonl")
+        file = Path(self._folder, f"{next(self._numbers)}.jsonl")
         job = jobs.Job(jobs.Target("pytest", "pytest"), chip, hivm, self._cache, self._execute)
         environment = job.environment(file)
         before = {name: os.environ.get(name) for name in (VARIABLE, "PYTHONPATH")}
@@ -50,7 +51,7 @@ class Elsewhere:
         finally:
             self._open.pop()
             for name, value in before.items():
-                os.environ.pop(name)
+                os.environ.pop(name, None)
                 os.environ.update({name: value} if value is not None else {})
 
     def heard(self, record: CompileRecord) -> bool:
@@ -84,8 +85,9 @@ class Elsewhere:
         return late
 
     def end(self) -> None:
-        """Remove the files."""
-        self._folder.cleanup()
+        """Remove the files, unless this is a forked process, which ends before."""
+        if os.getpid() == self._pid:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _program_starts(self, event: str, arguments: tuple[Any, ...]) -> None:
         """An audit hook, which nothing can take away."""

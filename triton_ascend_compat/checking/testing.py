@@ -126,7 +126,9 @@ class Run:
         if report.passed and told:
             report.outcome, report.longrepr = "failed", "\n".join(told)
             return
-        if report.failed and session.launches and not failing and _compares_results(call, session):
+        if report.failed and failing:
+            report.sections.append(("Ascend offline", "\n".join(map(_failure, failing))))
+        elif report.failed and session.launches and _compares_results(call, session):
             file, line, _ = item.location
             reason: str | None = "no launch executed: there are no results to compare"
             if session.executor is not None:
@@ -218,8 +220,7 @@ class Run:
             terminal.write_line(f"{chip}: {len(mine)} compiles of {kernels} kernels, {failed} failed")
         counted = {id(record) for record in judging.failing(records, self._tuner_failures)}
         lines = [
-            f"{'FAILED' if id(record) in counted else 'ruled out'} {_where(record)}: "
-            f"{reports.describe_error(record)}"
+            f"{'FAILED' if id(record) in counted else 'ruled out'} {_failure(record)}"
             for record in records
             if not record.ok
         ]

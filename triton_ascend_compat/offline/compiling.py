@@ -20,8 +20,8 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Callable
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any, Callable, ClassVar
 
 from triton_ascend_compat import generations
 from triton_ascend_compat.decision.plan import Fate, Outcome, Where
@@ -47,9 +47,10 @@ _FRAMES_TO_LOOK_AT = 24
 _tuner_runs = itertools.count(1)
 
 
-def local_values() -> Iterator[Any]:
-    """The local variables of the functions that called whoever iterates, the nearest function first."""
-    frame = sys._getframe(1)
+def local_values(frame: FrameType | None = None) -> Iterator[Any]:
+    """The local variables of the functions that called that of `frame`, or whoever iterates, the nearest
+    function first."""
+    frame = frame or sys._getframe(1)
     for _ in range(_FRAMES_TO_LOOK_AT):
         if frame.f_back is None:
             return
@@ -59,9 +60,13 @@ def local_values() -> Iterator[Any]:
 
 
 class Tuning:
-    """One run of a tuner. `label` tells it from other runs, also from those of other processes."""
+    """One run of a tuner. `label` tells it from other runs, also from those of other processes; `running`
+    are those that have not ended."""
+
+    running: ClassVar[set[Tuning]] = set()
 
     def __init__(self, tuner: Any) -> None:
+        self.running.add(self)
         self.tuner = tuner
         self.label = f"{os.getpid()}.{next(_tuner_runs)}"
         self._in_memory: list[tuple[Launch, str]] = []
@@ -80,6 +85,7 @@ class Tuning:
     def ended(self, session: Session) -> None:
         """Record the candidates for which nothing was compiled, as their kernels were in memory, once each;
         and once more where it is all that shows that a candidate remains."""
+        self.running.discard(self)
         for launch, key in self._in_memory:
             candidate = id(self.tuner), launch.number, key
             if candidate not in session.candidates or (self._failed and not self._compiled):
@@ -89,36 +95,56 @@ class Tuning:
 
 
 class Launch:
-    """One run of a JITFunction, be it a launch or a warm-up.
+    """One run of a JITFunction, be it a launch or a warm-up. Most have their kernel in memory and nothing to
+    tell: what is known of one is found when it is asked for.
 
     Attributes:
-        options: those of the caller's keyword arguments that are compile options.
         parsed: whether the backend was asked to parse them, which it is before a compile.
         keys: keys that were decided about before the compile began.
         compile: the compile that it led to; None where the kernel came from memory.
-        config: the tuner's candidate that is being launched, and `tuning` the tuner's run; None outside.
+        caller: the function that it was made in, until it has ended.
     """
+
+    parsed = False
+    compile: Compile | None = None
 
     def __init__(self, session: Session, fn: Any, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> None:
         self.session, self.fn = session, fn
-        self.grid = keywords.get("grid")
-        bound = {**dict(zip(fn.arg_names, args)), **keywords}
-        if not bound.keys() >= set(fn.arg_names):
-            bound = {**{param.name: param.default for param in fn.params if param.has_default}, **bound}
-        self.arguments = {name: bound.get(name) for name in fn.arg_names}
-        self.options: dict[str, Any] = {}
-        self.ask({key: value for key, value in keywords.items() if key not in ("grid", "warmup", "stream")})
-        self.parsed = False
+        self._args, self._keywords = args, keywords
         self.keys: list[Fate] = []
-        self.compile: Compile | None = None
-        self.config: Any = None
-        self.tuning: Tuning | None = None
-        for value in local_values():
-            if self.config is None and type(value) is generations.config_class():
-                self.config = value
+        self.caller: FrameType | None = sys._getframe(1)
+
+    @functools.cached_property
+    def arguments(self) -> dict[str, Any]:
+        """The value of each parameter; None where none is given."""
+        given = {**dict(zip(self.fn.arg_names, self._args)), **self._keywords}
+        defaults = {param.name: param.default for param in self.fn.params if param.has_default}
+        return {name: given.get(name, defaults.get(name)) for name in self.fn.arg_names}
+
+    @functools.cached_property
+    def options(self) -> dict[str, Any]:
+        """Those of the caller's keyword arguments that are compile options."""
+        others = {"grid", "warmup", "stream", *self.fn.arg_names}
+        return {key: value for key, value in self._keywords.items() if key not in others}
+
+    @functools.cached_property
+    def tuned(self) -> tuple[Any, Tuning | None]:
+        """The candidate that a tuner is launching, and the tuner's run; to be asked for while it runs."""
+        config = None
+        for value in local_values(self.caller):
+            if config is None and type(value) is generations.config_class():
+                config = value
             if type(value) in (Tuning, Launch):
-                self.tuning = value if type(value) is Tuning else None
-                break
+                return config, value if type(value) is Tuning else None
+        return config, None
+
+    @property
+    def config(self) -> Any:
+        return self.tuned[0]
+
+    @property
+    def tuning(self) -> Tuning | None:
+        return self.tuned[1]
 
     def ask(self, options: Mapping[str, Any]) -> None:
         """Take note of what is asked of the backend, without what the JIT itself adds."""
@@ -190,8 +216,8 @@ class Launch:
 
     def _is_too_large(self) -> bool:
         try:
-            grid = self.grid(dict(self.arguments)) if callable(self.grid) else self.grid
-            return blocks_of(grid) > MOST_BLOCKS
+            grid = self._keywords.get("grid")
+            return blocks_of(grid(dict(self.arguments)) if callable(grid) else grid) > MOST_BLOCKS
         except Exception:  # the caller's grid is none
             return False
 
@@ -204,6 +230,7 @@ class Compile:
         self.started = time.perf_counter()
         self.record: CompileRecord | None = None
         self.launch: Launch | None = None
+        self._candidate: dict[str, Any] = {}
         self.options: Mapping[str, Any] | None = None
         self.asked: dict[str, Any] = {}
         self.chip = session.chip
@@ -222,6 +249,7 @@ class Compile:
         self.launch = self.session.launch_of(self.source)
         if self.launch is not None:
             self.launch.compile = self
+            self._candidate = self.launch.candidate()
             self.asked = dict(self.launch.options)
         self.session.ask_defaults(lambda: vars(parse(backend, {})))
         try:
@@ -356,7 +384,7 @@ class Compile:
             tool_milliseconds=self.tool_seconds * 1e3,
             hash=self.hash,
             notes=tuple(dict.fromkeys(self.notes)),
-            **(launch.candidate() if launch is not None else {}),
+            **self._candidate,
             **more,
         )
 

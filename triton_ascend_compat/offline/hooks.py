@@ -142,18 +142,13 @@ class Hooks:
 
         @functools.wraps(original)
         def _init_handles(kernel: Any) -> Any:
-            fresh = kernel.module is None
+            if kernel.module is not None:
+                return original(kernel)
             result = original(kernel)
             session = self._current()
-            if fresh and session is not None and session.executor is not None:
+            if session is not None and session.executor is not None:
                 slot = "_run" if isinstance(vars(type(kernel)).get("run"), property) else "run"
-                count, compute = getattr(kernel, slot), session.executor.launcher(kernel)
-
-                def run(*args: Any, **kwargs: Any) -> None:
-                    count(*args, **kwargs)
-                    compute(*args, **kwargs)
-
-                setattr(kernel, slot, run)
+                setattr(kernel, slot, session.executor.launcher(kernel, getattr(kernel, slot)))
             return result
 
         return _init_handles
@@ -167,9 +162,10 @@ class Hooks:
             if session is None:
                 return original(fn, *args, **kwargs)
             launch = Launch(session, fn, args, kwargs)
-            launch.keys += self._config_fates.get(id(launch.config), (None, []))[1]
+            if self._config_fates:
+                launch.keys += self._config_fates.get(id(launch.config), (None, []))[1]
             if not kwargs.get("warmup"):
-                session.arguments.add(launch.arguments.values(), sys._getframe(1))
+                session.arguments.add((*args, *kwargs.values()), sys._getframe(1))
             kernel = None
             try:
                 kernel = original(fn, *args, **kwargs)
@@ -178,8 +174,9 @@ class Hooks:
                 launch.failed(error)
                 raise
             finally:
-                if launch.tuning is not None:
+                if Tuning.running and launch.tuning is not None:
                     launch.tuning.launched(launch, kernel)
+                launch.caller = None
 
         return run
 

@@ -27,6 +27,9 @@ _NOT_READING = {"isinstance", "issubclass", "len", "type", "id", "hasattr", "cal
 #: What the assertions of torch and NumPy say of arrays that differ in what no launch computes.
 _NO_VALUES = re.compile(r"The values for attribute '|\(shapes .* mismatch\)|\(dtypes .* mismatch\)")
 
+#: Of these types is most of what a launch is given, and no array.
+_PLAIN = {int, float, bool, str, tuple, type(None), FunctionType}
+
 _LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 
@@ -40,6 +43,8 @@ class Launched:
     def add(self, arguments: Iterable[Any], frame: FrameType | None) -> None:
         """Take note of a launch with these arguments by the function of `frame` and its callers."""
         for argument in arguments:
+            if type(argument) in _PLAIN:
+                continue
             known = self._arrays.get(id(argument))
             if (known is None or known() is not argument) and _span(argument) is not None:
                 # A view may end with the call: what it shows (torch's `_base`, NumPy's `base`) does not.

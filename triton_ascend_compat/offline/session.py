@@ -179,19 +179,18 @@ class _State:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.open: list[Session] = []
+        self.open: tuple[Session, ...] = ()
         self.undo = contextlib.ExitStack()
         self.stand_ins: Path | None = None
         self.before: dict[str, str | None] = {}
 
     def current(self) -> Session | None:
-        last = None
+        sessions = self.open
+        if len(sessions) < 2:
+            return sessions[0] if sessions else None
         thread = threading.current_thread()
-        for session in reversed(tuple(self.open)):
-            if session.thread is thread:
-                return session
-            last = last or session
-        return last
+        own = (session for session in reversed(sessions) if session.thread is thread)
+        return next(own, sessions[-1])
 
     @contextlib.contextmanager
     def entered(self, session: Session) -> Iterator[None]:
@@ -211,13 +210,13 @@ class _State:
                 self.stand_ins = None
                 self.before = {name: os.environ.get(name) for name in ("TRITON_CACHE_DIR", "PATH")}
                 self.undo = install()
-            self.open.append(session)
+            self.open = (*self.open, session)
             self.apply_environment()
 
     def leave(self, session: Session) -> None:
         with self.lock:
             if session in self.open:
-                self.open.remove(session)
+                self.open = tuple(each for each in self.open if each is not session)
                 self.apply_environment()
                 if not self.open:
                     self.undo.close()

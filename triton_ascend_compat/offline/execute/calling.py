@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from triton_ascend_compat.offline.execute import guarding, lowering, worker
-from triton_ascend_compat.offline.execute.guarding import GUARD, ExecutionFault, Grid, Memory
+from triton_ascend_compat.offline.execute.guarding import GUARD, Call, DoesNotEnd, ExecutionFault, Memory
 from triton_ascend_compat.offline.execute.library import NotExecuted
 
 
@@ -68,13 +68,17 @@ class Tally:
         ]
 
 
-_thread = threading.local()
+class _Thread(threading.local):
+    trial = False
+
+
+_thread = _Thread()
 
 
 @contextlib.contextmanager
 def trial() -> Iterator[None]:
     """Launches on this thread are a tuner's trials: they are not computed."""
-    before, _thread.trial = getattr(_thread, "trial", False), True
+    before, _thread.trial = _thread.trial, True
     try:
         yield
     finally:
@@ -99,22 +103,24 @@ class Executor:
         self.tools = lowering.Tools.find(tools)
         self.cache = lowering.private_folder(cache)
 
-    def launcher(self, kernel: Any) -> Callable[..., None]:
-        """What takes the place of a compiled kernel's `run`."""
+    def launcher(self, kernel: Any, count: Callable[..., None]) -> Callable[..., None]:
+        """What takes the place of a compiled kernel's `run`, which was `count`."""
         prepared: list[_Kernel] = []
 
-        def launch(x: int, y: int, z: int, stream: Any, function: Any, *rest: Any, **_: Any) -> None:
-            if getattr(_thread, "trial", False):
+        # Before the arguments come the stream, the function, two of metadata and two hooks.
+        def launch(x: int, y: int, z: int, *rest: Any, **_: Any) -> None:
+            count(x, y, z, *rest)
+            if _thread.trial:
                 self.tally.trials += 1
                 return
             try:
                 if not prepared:
                     prepared.append(_Kernel(kernel, self))
-                unwritten = prepared[0].launch(Grid(x, y, z), rest[4:])
+                unwritten = prepared[0].launch(x, y, z, rest[6:])
             except NotExecuted as reason:
                 self.tally.refused[_name(kernel), str(reason)] += 1
                 text = f"kernel {_label(kernel)} was not executed: {reason}"
-                warnings.warn(text, NotExecutedWarning, stacklevel=5)
+                warnings.warn(text, NotExecutedWarning, stacklevel=4)
                 return
             except ExecutionFault as fault:
                 text = f"kernel {_label(kernel)}: {fault}"
@@ -124,7 +130,7 @@ class Executor:
             for names in unwritten:
                 text = f"kernel {_label(kernel)}: {names} depends on memory that was never written"
                 self.tally.faults[text] += 1
-                warnings.warn(text, UnwrittenWarning, stacklevel=5)
+                warnings.warn(text, UnwrittenWarning, stacklevel=4)
 
         return launch
 
@@ -144,91 +150,90 @@ class _Kernel:
         if len(takes) != len(kinds):
             raise NotExecuted(f"it takes {len(kinds)} arguments and is given {len(takes)}")
         # What follows addresses must run where they lead; it is tried in a forked process first.
-        follows = self._lowered.follows_addresses
-        self._tried_first = executor.guarded and follows
-        guarded = executor.guarded and not follows
-        convert = {"ptr": _memory if guarded else _address, "f32": _fp32, "f64": _fp64}
-        try:
-            self._takes = [
-                (number, name, _integer if kind in _INTEGERS else convert[kind])
-                for (number, name), kind in zip(takes, kinds)
-            ]
-        except KeyError as kind:
-            raise NotExecuted(f"it takes a scalar of type {kind.args[0]}") from None
-        formats = {"f32": "f4x", "f64": "d"}
-        self._layout = struct.Struct("2Q" + "".join(formats.get(kind, "Q") for kind in kinds))
-        self._own = ctypes.create_string_buffer(2 * guarding.OWN)
+        self._tried_first = executor.guarded and self._lowered.follows_addresses
+        guarded = executor.guarded and not self._tried_first
+        known = {**_SCALARS, "ptr": ("Q", _memory if guarded else _address)}
+        if unknown := set(kinds) - known.keys():
+            raise NotExecuted(f"it takes a scalar of type {min(unknown)}")
+        self._takes = [(*taken, known[kind][1]) for taken, kind in zip(takes, kinds)]
+        self._layout = struct.Struct("5q" + "".join(known[kind][0] for kind in kinds))
+        self._pack = self._layout.pack
         self._entry = None if guarded else worker.load(str(self._lowered.library))
         self._lock = threading.Lock()
 
-    def launch(self, grid: Grid, arguments: Sequence[Any]) -> tuple[str, ...]:
+    def launch(self, x: int, y: int, z: int, arguments: Sequence[Any]) -> Sequence[str]:
         """Compute; the names of arguments whose results depend on memory that was never written."""
         slots = [convert(arguments[number], name) for number, name, convert in self._takes]
         if self._entry is None:
-            return GUARD.launch(self._lowered.library, self._layout, slots, grid)
+            return GUARD.launch(Call(self._lowered.library, self._layout, (x, y, z), slots))
         with self._lock:  # a library has one ring of buffers, and one lock and workspace
-            own = ctypes.addressof(self._own)
-            ctypes.memset(own, 0, 2 * guarding.OWN)
-            call = (self._layout.pack(own, own + guarding.OWN, *slots), *grid, grid.programs, -1)
+            call = self._pack(x, y, z, x * y * z, -1, *slots)
             if self._tried_first:
                 _try(self._entry, call)
-            self._entry(*call)
+            self._entry(call)
         return ()
-
-
-_INTEGERS = ("i1", "i8", "i16", "i32", "i64")
 
 
 def _integer(value: Any, name: str) -> int:
     return int(value) & 0xFFFF_FFFF_FFFF_FFFF
 
 
-def _fp32(value: Any, name: str) -> float:
-    return ctypes.c_float(value).value  # inf where struct would refuse
+#: The format of scalars, as `struct` has it, and how one is made: an fp32 is inf where struct would refuse.
+_SCALARS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
+    **dict.fromkeys(("i1", "i8", "i16", "i32", "i64"), ("Q", _integer)),
+    "f32": ("f4x", lambda value, _: ctypes.c_float(value).value),
+    "f64": ("d", lambda value, _: float(value)),
+}
 
-
-def _fp64(value: Any, name: str) -> float:
-    return float(value)
+_Byte = ctypes.c_char
 
 
 def _address(value: Any, name: str) -> int:
-    if type(value).__name__ == "TensorWrapper":  # what triton.reinterpret gives
-        value = value.base
+    if hasattr(type(value), "__array_interface__"):
+        try:  # a quarter of the time that the interface takes
+            return ctypes.addressof(_Byte.from_buffer(value))
+        except (TypeError, ValueError):
+            """It is read-only, empty or not contiguous."""
+    value = _unwrapped(value)
     if hasattr(value, "untyped_storage"):
-        if value.device.type != "cpu":
+        if not value.is_cpu:
             raise NotExecuted(f"its argument {name} lies on the device {value.device.type}, not in memory")
         return int(value.data_ptr())
-    if not hasattr(value, "__array_interface__"):
+    interface = getattr(value, "__array_interface__", None)
+    if interface is None:
         raise NotExecuted(f"its argument {name} is a {type(value).__name__}, which has no memory")
-    return int(value.__array_interface__["data"][0])
+    return int(interface["data"][0])
+
+
+def _unwrapped(value: Any) -> Any:
+    """The tensor in what `triton.reinterpret` gives."""
+    return value.base if type(value).__name__ == "TensorWrapper" else value
 
 
 def _memory(value: Any, name: str) -> Memory:
-    pointer = _address(value, name)
-    if type(value).__name__ == "TensorWrapper":
-        value = value.base
+    pointer, value = _address(value, name), _unwrapped(value)
     if hasattr(value, "untyped_storage"):
         storage = value.untyped_storage()
-        return Memory(name, pointer, storage.data_ptr(), storage.nbytes(), True)
+        return Memory((name,), pointer, storage.data_ptr(), storage.nbytes(), True)
     owner = value
     while hasattr(owner.base, "__array_interface__"):
         owner = owner.base
     start, is_readonly = owner.__array_interface__["data"]
-    return Memory(name, pointer, start, owner.nbytes, not is_readonly)
+    return Memory((name,), pointer, start, owner.nbytes, not is_readonly)
 
 
-def _try(entry: Callable[..., None], call: tuple[Any, ...]) -> None:
+def _try(entry: Callable[[bytes], None], call: bytes) -> None:
     """Run in a forked copy of this process first: what crashes crashes there."""
     child = os.fork()
     if child == 0:
         for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGALRM):
             signal.signal(number, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, guarding.TIME_LIMIT)
-        entry(*call)
+        entry(call)
         os._exit(0)
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM:
-        raise ExecutionFault(guarding.does_not_end())
+        raise DoesNotEnd
     if os.WIFSIGNALED(status):
         raise ExecutionFault(f"crashed: {signal.Signals(os.WTERMSIG(status)).name}")
 

@@ -12,15 +12,15 @@ import ctypes
 import functools
 import mmap
 import os
-import select
 import signal
+import socket
 import struct
 import subprocess
 import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Callable, NamedTuple
+from typing import NamedTuple
 
 from triton_ascend_compat.offline.execute import worker
 
@@ -28,8 +28,8 @@ from triton_ascend_compat.offline.execute import worker
 ZONE = 64 * 1024
 _ALIGNMENT = 512
 
-#: Bytes of each of the compiler's own two buffers, and of the argument slots before them.
-OWN, _SLOTS = 4096, 16384
+#: Bytes before the arrays, for the arguments.
+_SLOTS = 16384
 
 #: Above this many bytes, the memory of a launch is given back after it.
 _KEPT = 256 << 20
@@ -42,70 +42,54 @@ class ExecutionFault(RuntimeError):
     """A computed launch wrote outside of its arguments, crashed, or did not end."""
 
 
-def does_not_end() -> str:
-    """What is said of a kernel that took longer than TIME_LIMIT."""
-    return (
-        f"did not end within {TIME_LIMIT:g} s (programs run one after the other: one that waits for a later "
-        "one never ends)"
-    )
-
-
-class _DoesNotEnd(ExecutionFault):
+class DoesNotEnd(ExecutionFault):
     """Too slow to look for the first program that does not end."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"did not end within {TIME_LIMIT:g} s (programs run one after the other: one that waits for a "
+            "later one never ends)"
+        )
 
 
 class Memory(NamedTuple):
-    """What an argument points to: the address `pointer` in a storage of `size` bytes from `start` on, and
-    whether that may be written."""
+    """What an argument points to, `pointer`, in a storage of `size` bytes from `start` on; `names` are those
+    of the arguments that share it."""
 
-    name: str
+    names: tuple[str, ...]
     pointer: int
     start: int
     size: int
     writable: bool
 
 
-class Grid(NamedTuple):
-    """The numbers of programs in x, y and z; they run with x fastest."""
+class Call(NamedTuple):
+    """A launch of the kernel in `library`. `layout` is that of what its entry takes: the grid, how many of
+    its programs run (x fastest), the byte that fills buffers or -1, and `slots`, one for each argument."""
 
-    x: int
-    y: int
-    z: int
-
-    @property
-    def programs(self) -> int:
-        """How many programs run."""
-        return self.x * self.y * self.z
+    library: Path
+    layout: struct.Struct
+    grid: tuple[int, int, int]
+    slots: Sequence[Memory | int | float]
 
 
-Slots = Sequence["Memory | int | float"]
-
-
-class _Region(NamedTuple):
-    """Arguments that share memory, and where their copy lies."""
-
-    names: tuple[str, ...]
-    start: int
-    size: int
-    offset: int
-    writable: bool
-
-
-def _place(memories: Sequence[Memory]) -> tuple[list[_Region], int]:
-    """Regions for these arguments, and the end of the last zone, in whole pages."""
-    regions: list[_Region] = []
-    end = _SLOTS + 2 * OWN
-    for name, _, start, size, writable in sorted(memories, key=lambda memory: memory.start):
-        last = regions[-1] if regions else None
-        if last is not None and start < last.start + last.size:
-            size = max(last.size, start + size - last.start)
-            writable = writable and last.writable
-            regions[-1] = last._replace(names=(*last.names, name), size=size, writable=writable)
+def _place(memories: Sequence[Memory]) -> tuple[list[tuple[Memory, int]], int]:
+    """The arrays, those that overlap as one, each with the place of its copy; and the end of the last zone,
+    in whole pages."""
+    placed: list[tuple[Memory, int]] = []
+    end = _SLOTS
+    for memory in sorted(memories, key=lambda memory: memory.start):
+        before, at = placed[-1] if placed else (None, 0)
+        if before is not None and memory.start < before.start + before.size:
+            size = max(before.size, memory.start + memory.size - before.start)
+            writable = before.writable and memory.writable
+            memory = before._replace(names=before.names + memory.names, size=size, writable=writable)
+            placed.pop()
         else:
-            end += ZONE
-            regions.append(_Region((name,), start, size, end + (start - end) % _ALIGNMENT, writable))
-        end = regions[-1].offset + size + ZONE
-    return regions, end + -end % mmap.PAGESIZE
+            at = end + ZONE + (memory.start - end) % _ALIGNMENT
+        placed.append((memory, at))
+        end = at + memory.size + ZONE
+    return placed, end + -end % mmap.PAGESIZE
 
 
 _libc = ctypes.CDLL(None)
@@ -119,167 +103,163 @@ class Guard:
         self._lock = threading.Lock()
         self._owner = self._file = -1
         self._process: subprocess.Popen[bytes] | None = None
-        self._base = self._its_base = 0
+        self._channel = socket.socket(socket.AF_UNIX)
+        self._base = self._its_base = self._size = 0
         self._zones: list[tuple[int, int]] = []  # the arrays around which zones are filled and untouched
 
-    def launch(self, library: Path, layout: struct.Struct, slots: Slots, grid: Grid) -> tuple[str, ...]:
+    def launch(self, call: Call) -> list[str]:
         """Run a kernel twice and copy its results into the arguments; the names of those whose results depend
-        on memory that was never written. `layout`: the entry's arguments, two buffers and `slots`.
+        on memory that was never written.
 
         Raises:
             ExecutionFault: it wrote outside of its arguments, crashed or did not end.
         """
         with self._lock:
             self._open()
-            regions, end = _place([slot for slot in slots if isinstance(slot, Memory)])
-            os.ftruncate(self._file, max(2 * end, os.fstat(self._file).st_size))
+            placed, end = _place([slot for slot in call.slots if isinstance(slot, Memory)])
+            self._resize(max(2 * end, self._size))
             try:
-                self._check(functools.partial(self._run, library, layout, slots, regions, grid, end), grid)
-                copies = [(region, self._base + region.offset) for region in regions]
-                unwritten = [region for region, copy in copies if _libc.memcmp(copy, copy + end, region.size)]
-                for region, copy in copies:
-                    if _libc.memcmp(region.start, copy + end, region.size):
-                        if not region.writable:
-                            raise ExecutionFault(f"wrote to {' and '.join(region.names)}, which is read-only")
-                        ctypes.memmove(region.start, copy + end, region.size)
-                return tuple(", ".join(region.names) for region in unwritten)
+                self._check(call, placed, end)
+                return self._take(placed, end)
             finally:
                 if 2 * end > _KEPT:
-                    self._zones = []
-                    os.ftruncate(self._file, 0)
+                    self._resize(0)
 
-    def _check(self, run: Callable[[int], list[str]], grid: Grid) -> None:
+    def _check(self, call: Call, placed: list[tuple[Memory, int]], end: int) -> None:
         """Run all programs; if that goes wrong, find the first with which it does, by running fewer."""
 
-        def wrongs(programs: int) -> list[str]:
+        def fault(programs: int) -> ExecutionFault | None:
             try:
-                return run(programs)
-            except _DoesNotEnd:
+                self._run(call, placed, end, programs)
+            except DoesNotEnd:
                 raise
-            except ExecutionFault as fault:
-                return [str(fault)]
+            except ExecutionFault as found:
+                return found
+            return None
 
-        told = wrongs(grid.programs)
-        if not told:
+        x, y, z = call.grid
+        good, bad = 0, x * y * z
+        found = fault(bad)
+        if found is None:
             return
-        good, bad = 0, grid.programs
         while bad - good > 1:
             middle = (good + bad) // 2
-            good, bad = (good, middle) if wrongs(middle) else (middle, bad)
-        program = (good % grid.x, good // grid.x % grid.y, good // (grid.x * grid.y))
-        raise ExecutionFault("; ".join(f"program {program} {line}" for line in dict.fromkeys(told)))
+            good, bad = (good, middle) if fault(middle) else (middle, bad)
+        program = (good % x, good // x % y, good // (x * y))
+        raise ExecutionFault("; ".join(f"program {program} {line}" for line in dict.fromkeys(found.args)))
 
-    def _run(
-        self,
-        library: Path,
-        layout: struct.Struct,
-        slots: Slots,
-        regions: list[_Region],
-        grid: Grid,
-        end: int,
-        programs: int,
-    ) -> list[str]:
-        """Run the first `programs` of the grid on two copies; what they wrote outside, in words."""
-        self._open()  # anew, at another address, where the last run ended the process
-        runs = []
-        zones = [(region.offset, region.size) for region in regions]
-        is_filled, self._zones = zones == self._zones, []
-        for at, fill in ((0, 0x5A), (end, 0xFF)):
-            if not is_filled:
-                self._fill(regions, at)
-            self._copy(layout, slots, regions, at)
-            runs.append((at, *grid, programs, fill))
+    def _run(self, call: Call, placed: list[tuple[Memory, int]], end: int, programs: int) -> None:
+        """Run the first `programs` of the grid on two copies."""
+        if self._process is None:  # the last run ended it
+            self._open()
         assert self._process is not None
-        assert self._process.stdin is not None
-        words = [str(library), *(str(number) for run in runs for number in run)]
-        self._process.stdin.write("\t".join(words).encode() + b"\n")
-        self._process.stdin.flush()
-        self._answer(self._process)
-        told = [*self._touched(regions, 0), *self._touched(regions, end)]
-        self._zones = [] if told else zones
-        return told
+        zones = [(at, memory.size) for memory, at in placed]
+        is_filled, self._zones = zones == self._zones, []
+        for copy, fill in ((0, 0x5A), (end, 0xFF)):
+            if not is_filled:
+                for start, byte, _, _ in self._around(placed, copy):
+                    ctypes.memset(start, byte, ZONE)
+            self._copy(call, placed, copy, (*call.grid, programs, fill))
+        self._ask(self._process, f"{call.library}\t0\t{end}")
+        touched = [
+            _written(start, byte, is_behind, memory)
+            for copy in (0, end)
+            for start, byte, is_behind, memory in self._around(placed, copy)
+            if _libc.memcmp(start, _pattern(byte), ZONE)
+        ]
+        if touched:
+            raise ExecutionFault(*touched)
+        self._zones = zones
 
-    def _fill(self, regions: list[_Region], at: int) -> None:
-        """Fill the zones around the copies at offset `at`."""
-        for number, region in enumerate(regions):
-            data, byte = self._base + at + region.offset, _byte(number, at)
-            ctypes.memset(data - ZONE, byte, ZONE)
-            ctypes.memset(data + region.size, byte, ZONE)
+    def _around(self, placed: list[tuple[Memory, int]], copy: int) -> list[tuple[int, int, bool, Memory]]:
+        """The zones of a copy: address, byte, whether it lies behind an array, and the array."""
+        zones = []
+        for number, (memory, at) in enumerate(placed):
+            data, byte = self._base + copy + at, 0xFF if copy else 0x21 + number % 64
+            zones += [(data + memory.size, byte, True, memory), (data - ZONE, byte, False, memory)]
+        return zones
 
-    def _copy(self, layout: struct.Struct, slots: Slots, regions: list[_Region], at: int) -> None:
-        """Write a copy of the arguments, and their slots, at offset `at`."""
-        base, its = self._base + at, self._its_base + at
-        ctypes.memset(base + _SLOTS, 0, 2 * OWN)
+    def _copy(self, call: Call, placed: list[tuple[Memory, int]], copy: int, head: tuple[int, ...]) -> None:
+        """Write a copy of the arrays, and what the entry takes."""
         moved = {}
-        for region in regions:
-            ctypes.memmove(base + region.offset, region.start, region.size)
-            moved.update(dict.fromkeys(region.names, its + region.offset - region.start))
-        values = (moved[one.name] + one.pointer if isinstance(one, Memory) else one for one in slots)
-        packed = layout.pack(its + _SLOTS, its + _SLOTS + OWN, *values)
-        ctypes.memmove(base, packed, len(packed))
+        for memory, at in placed:
+            ctypes.memmove(self._base + copy + at, memory.start, memory.size)
+            moved.update(dict.fromkeys(memory.names, self._its_base + copy + at - memory.start))
+        slots = (moved[one.names[0]] + one.pointer if isinstance(one, Memory) else one for one in call.slots)
+        packed = call.layout.pack(*head, *slots)
+        ctypes.memmove(self._base + copy, packed, len(packed))
 
-    def _touched(self, regions: list[_Region], at: int) -> list[str]:
-        told = []
-        for number, region in enumerate(regions):
-            byte, data = _byte(number, at), self._base + at + region.offset
-            for start, step, where in (
-                (data + region.size, 1, "behind the end of"),
-                (data - ZONE, -1, "before the start of"),
-            ):
-                if _libc.memcmp(start, _pattern(byte), ZONE):
-                    zone = ctypes.string_at(start, ZONE)[::step]
-                    away = [distance for distance, value in enumerate(zone) if value != byte]
-                    names = " and ".join(region.names)
-                    told.append(
-                        f"wrote {away[0]} to {away[-1] + 1} bytes {where} {names} ({region.size} bytes)"
-                    )
-        return told
+    def _take(self, placed: list[tuple[Memory, int]], end: int) -> list[str]:
+        """Copy the results into the arguments; the names of those that differ between the copies."""
+        unwritten = []
+        for memory, at in placed:
+            first, second = self._base + at, self._base + at + end
+            if _libc.memcmp(first, second, memory.size):
+                unwritten.append(", ".join(memory.names))
+            if _libc.memcmp(memory.start, second, memory.size):
+                if not memory.writable:
+                    raise ExecutionFault(f"wrote to {' and '.join(memory.names)}, which is read-only")
+                ctypes.memmove(memory.start, second, memory.size)
+        return unwritten
 
     # The process.
 
     def _open(self) -> None:
         if self._owner != os.getpid():  # in a forked child, the process is the parent's
             self._owner, self._process = os.getpid(), None
-            self._file = os.memfd_create("ascend-execute")
+            self._file, self._size = os.memfd_create("ascend-execute"), 0
             self._base, self._zones = worker.map_shared(self._file), []
         if self._process is None or self._process.poll() is not None:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", worker.__file__, str(self._file)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                pass_fds=(self._file,),
-            )
-            self._its_base = int(self._answer(self._process).decode())
+            self._channel.close()
+            self._channel, its = socket.socketpair(type=socket.SOCK_SEQPACKET)
+            command = [sys.executable, "-I", worker.__file__, str(self._file)]
+            with its:
+                self._process = subprocess.Popen(command, stdin=its.fileno(), pass_fds=(self._file,))
+            self._its_base = int(self._ask(self._process, "nothing"))
 
-    def _answer(self, process: subprocess.Popen[bytes]) -> bytes:
-        assert process.stdout is not None
-        if not select.select([process.stdout], [], [], TIME_LIMIT)[0]:
+    def _ask(self, process: subprocess.Popen[bytes], question: str) -> bytes:
+        self._channel.settimeout(TIME_LIMIT)
+        try:
+            self._channel.send(question.encode())
+            answer = self._channel.recv(64)
+        except socket.timeout:
             self.close()
-            raise _DoesNotEnd(does_not_end())
-        line = process.stdout.readline()
-        if not line:
+            raise DoesNotEnd from None
+        except ConnectionError:
+            answer = b""
+        if not answer:
             code = process.wait()
             self.close()
             death = signal.Signals(-code).name if code < 0 else f"its process ended with exit code {code}"
             raise ExecutionFault(f"crashed: {death}")
-        return line
+        return answer
+
+    def _resize(self, size: int) -> None:
+        if size != self._size:
+            os.ftruncate(self._file, size)
+            self._size = size
+            self._zones = self._zones if size else []
 
     def close(self) -> None:
         """End the process; a later launch starts another."""
         process, self._process = self._process, None
         if process is not None and self._owner == os.getpid():
+            self._channel.close()
             process.kill()
-            with process:
-                """Closes its pipes and waits for it."""
+            process.wait()
 
 
-def _byte(number: int, at: int) -> int:
-    """What the zones around a region are filled with in the first copy, and in the second."""
-    return 0xFF if at else 0x21 + number % 64
+def _written(start: int, byte: int, is_behind: bool, memory: Memory) -> str:
+    """In words, what was written into a zone."""
+    zone = ctypes.string_at(start, ZONE)[:: 1 if is_behind else -1]
+    away = [distance for distance, value in enumerate(zone) if value != byte]
+    where = "behind the end of" if is_behind else "before the start of"
+    names = " and ".join(memory.names)
+    return f"wrote {away[0]} to {away[-1] + 1} bytes {where} {names} ({memory.size} bytes)"
 
 
 @functools.cache
-def _pattern(byte: int) -> Any:
+def _pattern(byte: int) -> ctypes.Array[ctypes.c_char]:
     return ctypes.create_string_buffer(bytes([byte]) * ZONE, ZONE)
 
 

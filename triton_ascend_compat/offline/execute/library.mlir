@@ -10,7 +10,7 @@
 %axis = arith.index_cast %p$axis : $axis_type to index
 %c0 = arith.constant 0 : index
 %c1 = arith.constant 1 : index
-%total = arith.constant $total : index
+%total = arith.constant $out_count : index
 %n_0 = arith.constant 1 : index
 %inner_0 = arith.constant 1 : index
 $select
@@ -18,17 +18,18 @@ $select
 %inner = arith.maxsi %inner_$rank, %c1 : index
 %span = arith.muli %n, %inner : index
 %last = arith.subi %n, %c1 : index
-%out = memref.alloc() : $memref
-%out_flat = $view_out
-$before
+%in = bufferization.to_memref %p0 : $in_memref
+%in_flat = memref.reinterpret_cast %in to offset: [0], sizes: [$in_count], strides: [1] : $in_memref to $in_flat
+%out = memref.alloc() : $out_memref
+%out_flat = memref.reinterpret_cast %out to offset: [0], sizes: [$out_count], strides: [1] : $out_memref to $out_flat
 scf.for %o = %c0 to %total step %span {
   scf.for %i = %c0 to %inner step %c1 {
     %base = arith.addi %o, %i : index
     $body
   }
 }
-%result = bufferization.to_tensor %out restrict writable : $memref
-return %result : $tensor
+%result = bufferization.to_tensor %out restrict writable : $out_memref
+return %result : $out_tensor
 
 //// axis
 // One dimension: is it the axis, how long is it, and how far apart do its elements lie?
@@ -46,15 +47,21 @@ return %result : $tensor
   %where = arith.select %p2, %back, %k : index
   %off = arith.muli %where, %inner : index
   %at = arith.addi %base, %off : index
-  %x = memref.load %in_flat[%at] : $flat
-  %w = $widen %x : $element to $wide
+  %x = memref.load %in_flat[%at] : $in_flat
+  %w = $widen %x : $in_element to $wide
   %next = arith.$operation %sum, %w : $wide
-  %y = $narrow %next : $wide to $element
-  memref.store %y, %out_flat[%at] : $flat
+  %y = $narrow %next : $wide to $in_element
+  memref.store %y, %out_flat[%at] : $in_flat
   scf.yield %next : $wide
 }
 
 //// triton_sort
+scf.for %k = %c0 to %n step %c1 {
+  %off_k = arith.muli %k, %inner : index
+  %at_k = arith.addi %base, %off_k : index
+  %x = memref.load %in_flat[%at_k] : $in_flat
+  memref.store %x, %out_flat[%at_k] : $out_flat
+}
 scf.for %k = %c0 to %n step %c1 {
   %after = arith.addi %k, %c1 : index
   %off_k = arith.muli %k, %inner : index
@@ -62,15 +69,15 @@ scf.for %k = %c0 to %n step %c1 {
   scf.for %j = %after to %n step %c1 {
     %off_j = arith.muli %j, %inner : index
     %at_j = arith.addi %base, %off_j : index
-    %a = memref.load %out_flat[%at_k] : $flat
-    %b = memref.load %out_flat[%at_j] : $flat
-    %up = arith.$compare, %b, %a : $element
-    %down = arith.$compare, %a, %b : $element
+    %a = memref.load %out_flat[%at_k] : $in_flat
+    %b = memref.load %out_flat[%at_j] : $in_flat
+    %up = arith.$compare, %b, %a : $in_element
+    %down = arith.$compare, %a, %b : $in_element
     %swap = arith.select %p2, %down, %up : i1
-    %first = arith.select %swap, %b, %a : $element
-    %second = arith.select %swap, %a, %b : $element
-    memref.store %first, %out_flat[%at_k] : $flat
-    memref.store %second, %out_flat[%at_j] : $flat
+    %first = arith.select %swap, %b, %a : $in_element
+    %second = arith.select %swap, %a, %b : $in_element
+    memref.store %first, %out_flat[%at_k] : $in_flat
+    memref.store %second, %out_flat[%at_j] : $in_flat
   }
 }
 
@@ -81,14 +88,19 @@ scf.for %k = %c0 to %n step %c1 {
   %at_k = arith.addi %base, %off_k : index
   %off_b = arith.muli %back, %inner : index
   %at_b = arith.addi %base, %off_b : index
-  %x = memref.load %in_flat[%at_b] : $flat
-  memref.store %x, %out_flat[%at_k] : $flat
+  %x = memref.load %in_flat[%at_b] : $in_flat
+  memref.store %x, %out_flat[%at_k] : $in_flat
 }
 
 //// triton_gather
 // The rows are those of the result, which is as long as the indices; those of the source may be longer.
+%index = bufferization.to_memref %p1 : $index_memref
+%index_flat = memref.reinterpret_cast %index to offset: [0], sizes: [$index_count], strides: [1]
+  : $index_memref to $index_flat
 %row = arith.divsi %o, %span : index
-%long_span = arith.muli %m_$rank, %inner : index
+%rows = arith.divsi %total, %span : index
+%in_total = arith.constant $in_count : index
+%long_span = arith.divsi %in_total, %rows : index
 %long_o = arith.muli %row, %long_span : index
 %long_base = arith.addi %long_o, %i : index
 scf.for %k = %c0 to %n step %c1 {
@@ -98,9 +110,14 @@ scf.for %k = %c0 to %n step %c1 {
   %index_at = arith.index_cast %which : $index_element to index
   %off_s = arith.muli %index_at, %inner : index
   %at_s = arith.addi %long_base, %off_s : index
-  %x = memref.load %in_flat[%at_s] : $flat
-  memref.store %x, %out_flat[%at_k] : $result_flat
+  %x = memref.load %in_flat[%at_s] : $in_flat
+  memref.store %x, %out_flat[%at_k] : $out_flat
 }
+
+//// first_and_rest
+// Of what is reduced along an axis.
+${name}_first$number = tensor.extract_slice $value[$start] [$one] [$steps] : $kind to $result
+${name}_rest$number = tensor.extract_slice $value[$second] [$others] [$steps] : $kind to $rest
 
 //// wide_sum
 ${name}_in = arith.extf $values : $kinds to $wide_kinds
@@ -164,22 +181,23 @@ $name = arith.truncf ${name}_sum : $wide_results to $results
 %y = math.tanh %p0 : $kind
 
 //// buffers
-// Buffers are a ring, behind headers of 64 bytes (next, previous): what a program leaves is freed after it.
+// Buffers are a ring, behind headers of 16 bytes (next, previous): what a program leaves is freed after it.
+// The lowered code aligns its buffers by itself.
 llvm.mlir.global internal @ascend_ring() : !llvm.array<2 x ptr> {
   %u = llvm.mlir.zero : !llvm.array<2 x ptr>
   llvm.return %u : !llvm.array<2 x ptr>
 }
 llvm.mlir.global internal @ascend_fill(-1 : i32) : i32
-llvm.func @aligned_alloc(i64, i64) -> !llvm.ptr
+llvm.func @malloc(i64) -> !llvm.ptr
 llvm.func @free(!llvm.ptr)
 llvm.func @memset(!llvm.ptr, i32, i64) -> !llvm.ptr
 llvm.func internal @_mlir_memref_to_llvm_alloc(%size: i64) -> !llvm.ptr {
-  %c64 = llvm.mlir.constant(64 : i64) : i64
+  %c16 = llvm.mlir.constant(16 : i64) : i64
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %none = llvm.mlir.constant(0 : i32) : i32
   %ring = llvm.mlir.addressof @ascend_ring : !llvm.ptr
-  %whole = llvm.add %size, %c64 : i64
-  %new = llvm.call @aligned_alloc(%c64, %whole) : (i64, i64) -> !llvm.ptr
+  %whole = llvm.add %size, %c16 : i64
+  %new = llvm.call @malloc(%whole) : (i64) -> !llvm.ptr
   %next = llvm.load %ring : !llvm.ptr -> !llvm.ptr
   llvm.store %next, %new : !llvm.ptr, !llvm.ptr
   %back = llvm.getelementptr %new[8] : (!llvm.ptr) -> !llvm.ptr, i8
@@ -187,7 +205,7 @@ llvm.func internal @_mlir_memref_to_llvm_alloc(%size: i64) -> !llvm.ptr {
   llvm.store %new, %ring : !llvm.ptr, !llvm.ptr
   %next_back = llvm.getelementptr %next[8] : (!llvm.ptr) -> !llvm.ptr, i8
   llvm.store %new, %next_back : !llvm.ptr, !llvm.ptr
-  %data = llvm.getelementptr %new[64] : (!llvm.ptr) -> !llvm.ptr, i8
+  %data = llvm.getelementptr %new[16] : (!llvm.ptr) -> !llvm.ptr, i8
   %fill_at = llvm.mlir.addressof @ascend_fill : !llvm.ptr
   %fill = llvm.load %fill_at : !llvm.ptr -> i32
   %off = llvm.icmp "slt" %fill, %none : i32
@@ -195,12 +213,8 @@ llvm.func internal @_mlir_memref_to_llvm_alloc(%size: i64) -> !llvm.ptr {
   %same = llvm.call @memset(%data, %fill, %count) : (!llvm.ptr, i32, i64) -> !llvm.ptr
   llvm.return %data : !llvm.ptr
 }
-llvm.func internal @_mlir_memref_to_llvm_aligned_alloc(%by: i64, %size: i64) -> !llvm.ptr {
-  %data = llvm.call @_mlir_memref_to_llvm_alloc(%size) : (i64) -> !llvm.ptr
-  llvm.return %data : !llvm.ptr
-}
 llvm.func internal @_mlir_memref_to_llvm_free(%data: !llvm.ptr) {
-  %old = llvm.getelementptr %data[-64] : (!llvm.ptr) -> !llvm.ptr, i8
+  %old = llvm.getelementptr %data[-16] : (!llvm.ptr) -> !llvm.ptr, i8
   %back = llvm.getelementptr %old[8] : (!llvm.ptr) -> !llvm.ptr, i8
   %next = llvm.load %old : !llvm.ptr -> !llvm.ptr
   %before = llvm.load %back : !llvm.ptr -> !llvm.ptr
@@ -218,7 +232,7 @@ llvm.func internal @ascend_free_all() {
   %empty = llvm.icmp "eq" %first, %ring : !llvm.ptr
   llvm.cond_br %empty, ^done, ^one
 ^one:
-  %data = llvm.getelementptr %first[64] : (!llvm.ptr) -> !llvm.ptr, i8
+  %data = llvm.getelementptr %first[16] : (!llvm.ptr) -> !llvm.ptr, i8
   llvm.call @_mlir_memref_to_llvm_free(%data) : (!llvm.ptr) -> ()
   llvm.br ^head
 ^done:
@@ -245,7 +259,7 @@ llvm.func internal @__truncsfbf2(%x: f32) -> bf16 {
   llvm.return %y : bf16
 }
 
-//// signed_division
+//// division_s
 // x / 0 is the limit of the sign of x, 0 / 0 is 0, x % 0 is x, and the lowest number by -1 is itself.
 llvm.func internal @ascend_${operation}_$kind(%a: $kind, %b: $kind) -> $kind {
   %zero = llvm.mlir.constant(0 : $kind) : $kind
@@ -268,7 +282,7 @@ llvm.func internal @ascend_${operation}_$kind(%a: $kind, %b: $kind) -> $kind {
   llvm.return %r : $kind
 }
 
-//// unsigned_division
+//// division_u
 // x / 0 is all ones, and x % 0 is x.
 llvm.func internal @ascend_${operation}_$kind(%a: $kind, %b: $kind) -> $kind {
   %zero = llvm.mlir.constant(0 : $kind) : $kind
@@ -283,36 +297,47 @@ llvm.func internal @ascend_${operation}_$kind(%a: $kind, %b: $kind) -> $kind {
 
 //// pointer
 // A memref of an address that was loaded from memory.
-llvm.func internal @ascend_pointer_$element(%address: i64, %size: i64) -> $struct {
+llvm.func internal @ascend_pointer_$element(%address: i64, %size: i64) -> !llvm.struct<(ptr, ptr, i64, array<1 x i64>, array<1 x i64>)> {
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %c1 = llvm.mlir.constant(1 : i64) : i64
   %p = llvm.inttoptr %address : i64 to !llvm.ptr
-  %0 = llvm.mlir.undef : $struct
-  %1 = llvm.insertvalue %p, %0[0] : $struct
-  %2 = llvm.insertvalue %p, %1[1] : $struct
-  %3 = llvm.insertvalue %c0, %2[2] : $struct
-  %4 = llvm.insertvalue %size, %3[3, 0] : $struct
-  %5 = llvm.insertvalue %c1, %4[4, 0] : $struct
-  llvm.return %5 : $struct
+  %0 = llvm.mlir.undef : !llvm.struct<(ptr, ptr, i64, array<1 x i64>, array<1 x i64>)>
+  %1 = llvm.insertvalue %p, %0[0] : !llvm.struct<(ptr, ptr, i64, array<1 x i64>, array<1 x i64>)>
+  %2 = llvm.insertvalue %p, %1[1] : !llvm.struct<(ptr, ptr, i64, array<1 x i64>, array<1 x i64>)>
+  %3 = llvm.insertvalue %c0, %2[2] : !llvm.struct<(ptr, ptr, i64, array<1 x i64>, array<1 x i64>)>
+  %4 = llvm.insertvalue %size, %3[3, 0] : !llvm.struct<(ptr, ptr, i64, array<1 x i64>, array<1 x i64>)>
+  %5 = llvm.insertvalue %c1, %4[4, 0] : !llvm.struct<(ptr, ptr, i64, array<1 x i64>, array<1 x i64>)>
+  llvm.return %5 : !llvm.struct<(ptr, ptr, i64, array<1 x i64>, array<1 x i64>)>
 }
 
 //// slot
-%at_$name = llvm.getelementptr %slots[$offset] : (!llvm.ptr) -> !llvm.ptr, i8
+// An argument of the entry.
+%at_$name = llvm.getelementptr %slots[$at] : (!llvm.ptr) -> !llvm.ptr, i8
 %$name = llvm.load %at_$name : !llvm.ptr -> $kind
 
 //// entry
-// The first %end programs, counted with x fastest, with the arguments in %slots. New buffers are filled with
-// the byte %fill, unless it is negative. Sizes of arguments are not read, as on the NPU, whose launcher has none.
-llvm.func @$entry(%slots: !llvm.ptr, %gx: i32, %gy: i32, %gz: i32, %end: i64, %fill: i32) {
+// The first %end programs, counted with x fastest, of a grid of %gx, %gy and %gz. New buffers are filled with
+// the byte %fill, unless it is negative. The compiler's own two buffers, a lock and a workspace, are zero; sizes
+// of arguments are not read, as on the NPU, whose launcher has none.
+llvm.mlir.global internal @ascend_own() {alignment = 64 : i64} : !llvm.array<8192 x i8> {
+  %u = llvm.mlir.zero : !llvm.array<8192 x i8>
+  llvm.return %u : !llvm.array<8192 x i8>
+}
+llvm.func @$entry(%slots: !llvm.ptr) {
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %c1 = llvm.mlir.constant(1 : i64) : i64
+  %own_size = llvm.mlir.constant(8192 : i64) : i64
+  %zero = llvm.mlir.constant(0 : i32) : i32
+  %a0 = llvm.mlir.addressof @ascend_own : !llvm.ptr
+  %a1 = llvm.getelementptr %a0[4096] : (!llvm.ptr) -> !llvm.ptr, i8
+  %cleared = llvm.call @memset(%a0, %zero, %own_size) : (!llvm.ptr, i32, i64) -> !llvm.ptr
+  $loads
   %fill_at = llvm.mlir.addressof @ascend_fill : !llvm.ptr
   llvm.store %fill, %fill_at : i32, !llvm.ptr
   %ring = llvm.mlir.addressof @ascend_ring : !llvm.ptr
   %back = llvm.getelementptr %ring[8] : (!llvm.ptr) -> !llvm.ptr, i8
   llvm.store %ring, %ring : !llvm.ptr, !llvm.ptr
   llvm.store %ring, %back : !llvm.ptr, !llvm.ptr
-  $loads
   %wide = llvm.sext %gx : i32 to i64
   %high = llvm.sext %gy : i32 to i64
   llvm.br ^head(%c0 : i64)
@@ -327,7 +352,8 @@ llvm.func @$entry(%slots: !llvm.ptr, %gx: i32, %gy: i32, %gz: i32, %end: i64, %f
   %x = llvm.trunc %lx : i64 to i32
   %y = llvm.trunc %ly : i64 to i32
   %z = llvm.trunc %lz : i64 to i32
-  llvm.call @$kernel($given) : ($types) -> ()
+  llvm.call @$kernel($given, %gx, %gy, %gz, %x, %y, %z)
+    : ($types, i32, i32, i32, i32, i32, i32) -> ()
   llvm.call @ascend_free_all() : () -> ()
   %next = llvm.add %id, %c1 : i64
   llvm.br ^head(%next : i64)

@@ -27,7 +27,6 @@ _DECLARATION = re.compile(
     r"func\.func private @(?P<name>\w+)\((?P<given>[^)]*)\)(?: -> (?P<result>\S+))?"
     r"(?: attributes \{.*\})?(?=\n)"
 )
-_DESCRIPTOR = "!llvm.struct<(ptr, ptr, i64, array<1 x i64>, array<1 x i64>)>"
 
 
 class NotExecuted(Exception):
@@ -39,38 +38,26 @@ def fill(part: str, **values: object) -> str:
     return _PARTS[part].substitute(values)
 
 
-class _Tensor(NamedTuple):
+class Tensor(NamedTuple):
+    """The type of a tensor."""
+
     shape: tuple[int, ...]
     element: str
 
     @classmethod
-    def of(cls, text: str) -> _Tensor:
+    def of(cls, text: str) -> Tensor:
+        """As `text` says it."""
         found = re.fullmatch(r"tensor<((?:\d+x)*)(\w+)>", text)
         if found is None:
             raise NotExecuted(f"a tensor of type {text} has no form on the CPU")
         return cls(tuple(int(size) for size in found[1].split("x")[:-1]), found[2])
 
-    @property
-    def memref(self) -> str:
-        return "memref<" + "".join(f"{size}x" for size in self.shape) + self.element + ">"
-
-    @property
-    def flat(self) -> str:
-        return f"memref<{math.prod(self.shape)}x{self.element}>"
-
-    def view(self, name: str) -> str:
-        """An operation that views the buffer `name` as one row."""
-        if len(self.shape) == 1:
-            return f"memref.cast {name} : {self.memref} to {self.flat}"
-        dims = ", ".join(str(number) for number in range(len(self.shape)))
-        return f"memref.collapse_shape {name} [[{dims}]] : {self.memref} into {self.flat}"
-
-    def buffer(self, name: str, parameter: str) -> str:
-        """Operations that make a parameter a buffer, `name`, and a row, `name`_flat."""
-        return (
-            f"%{name} = bufferization.to_memref {parameter} : {self.memref}\n"
-            f"%{name}_flat = {self.view(f'%{name}')}\n"
-        )
+    def words(self, name: str) -> dict[str, object]:
+        """What texts say of the tensor `name`: its type, that of its buffer, and of one row, `count` long."""
+        sizes, count = "".join(f"{size}x" for size in self.shape), math.prod(self.shape)
+        whole = {kind: f"{kind}<{sizes}{self.element}>" for kind in ("tensor", "memref")}
+        parts = {**whole, "element": self.element, "flat": f"memref<{count}x{self.element}>", "count": count}
+        return {f"{name}_{part}": text for part, text in parts.items()}
 
 
 def with_bodies(text: str) -> str:
@@ -97,12 +84,12 @@ def with_bodies(text: str) -> str:
 def _tensor_function(kind: str, given: list[str]) -> str:
     if kind not in ("triton_cumsum", "triton_cumprod", "triton_sort", "triton_flip", "triton_gather"):
         raise NotExecuted(f"it calls {kind}, a library function without a form on the CPU")
-    source = result = _Tensor.of(given[0])
-    element, before, values = source.element, source.buffer("in", "%p0"), {"flat": source.flat}
+    source = result = Tensor.of(given[0])
+    element, axis, words = source.element, 1, source.words("in")
     if kind in ("triton_cumsum", "triton_cumprod"):
         wide = "f32" if element in ("f16", "bf16") else element  # the hardware's scans go through fp32
         is_float, is_sum = "f" in wide, kind == "triton_cumsum"
-        values |= {
+        words |= {
             "wide": wide,
             "start": ("0" if is_sum else "1") + (".0" if is_float else ""),
             "operation": ("add" if is_sum else "mul") + ("f" if is_float else "i"),
@@ -111,27 +98,18 @@ def _tensor_function(kind: str, given: list[str]) -> str:
         }
         kind = "triton_scan"
     elif kind == "triton_sort":
-        before += f"memref.copy %in, %out : {source.memref} to {source.memref}"
-        values["compare"] = "cmpf olt" if "f" in element else "cmpi slt"
+        words["compare"] = "cmpf olt" if "f" in element else "cmpi slt"
     elif kind == "triton_gather":
-        indices = _Tensor.of(given[1])
-        result = _Tensor(indices.shape, element)
-        before += indices.buffer("index", "%p1") + "%m_0 = arith.constant 1 : index\n"
-        for k, size in enumerate(source.shape):
-            before += f"%long{k} = arith.constant {size} : index\n"
-            before += f"%m_{k + 1} = arith.select %is{k}, %long{k}, %m_{k} : index\n"
-        values |= {"index_flat": indices.flat, "index_element": indices.element, "result_flat": result.flat}
-    rank = len(result.shape)
-    behind = [math.prod(result.shape[k + 1 :]) for k in range(rank)]
-    axes = [fill("axis", k=k, next=k + 1, size=result.shape[k], behind=behind[k]) for k in range(rank)]
-    body = fill(kind, element=element, rank=rank, **values)
-    axis = 2 if kind == "triton_gather" else 1
-    return fill(
-        "rows",
-        **{"axis": axis, "axis_type": given[axis], "total": math.prod(result.shape), "rank": rank},
-        **{"memref": result.memref, "tensor": result.memref.replace("memref", "tensor"), "body": body},
-        **{"select": "\n".join(axes), "view_out": result.view("%out"), "before": before},
-    )
+        indices, axis = Tensor.of(given[1]), 2
+        result = Tensor(indices.shape, element)
+        words |= indices.words("index")
+    shape = result.shape
+    words |= {**result.words("out"), "rank": len(shape), "axis": axis, "axis_type": given[axis]}
+    axes = [
+        fill("axis", k=k, next=k + 1, size=size, behind=math.prod(shape[k + 1 :]))
+        for k, size in enumerate(shape)
+    ]
+    return fill("rows", select="\n".join(axes), body=fill(kind, **words), **words)
 
 
 def _math_function(name: str, given: list[str], result: str) -> str:
@@ -144,40 +122,23 @@ def _math_function(name: str, given: list[str], result: str) -> str:
 
 def pointer(element: str) -> str:
     """A function that makes a memref of an address, in the LLVM dialect."""
-    return fill("pointer", element=element, struct=_DESCRIPTOR)
+    return fill("pointer", element=element)
 
 
 def runtime(kinds: tuple[str, ...], kernel: str) -> str:
     """The runtime with the entry. `kinds`: of each kernel argument "ptr" or its LLVM type; `kernel`: the text
     of the lowered kernel, which says what it needs."""
-    loads: list[str] = []
-    given: list[str] = []
-    types: list[str] = []
-
-    def load(name: str, kind: str) -> str:
-        loads.append(fill("slot", name=name, offset=8 * len(loads), kind=kind))
-        return f"%{name}"
-
-    for number, kind in enumerate(kinds):
-        if kind == "ptr":
-            at = load(f"p{number}", "!llvm.ptr")
-            given += [at, at, "%c0", "%c0", "%c1"]
-            types += ["!llvm.ptr", "!llvm.ptr", "i64", "i64", "i64"]
-        else:
-            given.append(load(f"a{number}", kind))
-            types.append(kind)
-    given += ["%gx", "%gy", "%gz", "%x", "%y", "%z"]
-    types += ["i32"] * 6
-    divisions = []
+    head = [("gx", "i32"), ("gy", "i32"), ("gz", "i32"), ("end", "i64"), ("fill", "i32")]
+    own = [(f"a{k}", "!llvm.ptr" if kind == "ptr" else kind) for k, kind in enumerate(kinds) if k > 1]
+    loads = [fill("slot", name=name, at=8 * k, kind=kind) for k, (name, kind) in enumerate([*head, *own])]
+    # A pointer becomes five: itself twice, offset, size and stride.
+    given = [f"%a{k}, %a{k}, %c0, %c0, %c1" if kind == "ptr" else f"%a{k}" for k, kind in enumerate(kinds)]
+    types = ["!llvm.ptr, !llvm.ptr, i64, i64, i64" if kind == "ptr" else kind for kind in kinds]
+    texts = [fill("buffers"), fill("to_bf16") if "bf16" in kernel else ""]
     for operation, width in sorted(set(re.findall(r"@ascend_([su](?:div|rem))_i(\d+)\(", kernel))):
-        limits = {"low": -(1 << int(width) - 1), "high": (1 << int(width) - 1) - 1}
-        divisions.append(
-            fill(
-                "signed_division" if operation[0] == "s" else "unsigned_division",
-                **{"operation": operation, "kind": f"i{width}", **limits},
-                instead="%limit" if operation.endswith("div") else "%a",
-            )
-        )
+        instead = "%limit" if operation.endswith("div") else "%a"
+        words = {"operation": operation, "kind": f"i{width}", "instead": instead}
+        limit = 1 << int(width) - 1
+        texts.append(fill(f"division_{operation[0]}", low=-limit, high=limit - 1, **words))
     words = {"loads": "\n  ".join(loads), "given": ", ".join(given), "types": ", ".join(types)}
-    entry = fill("entry", entry=ENTRY, kernel=KERNEL, **words)
-    return "\n".join([fill("buffers"), fill("to_bf16") if "bf16" in kernel else "", *divisions, entry])
+    return "\n".join([*texts, fill("entry", entry=ENTRY, kernel=KERNEL, **words)])

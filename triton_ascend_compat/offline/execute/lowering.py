@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -125,7 +126,7 @@ def lower(text: str, guarded: bool, tools: Tools, cache: Path) -> Lowered:
     lowered = Lowered(cache / f"{_key(prepared, pipeline, tools)}.so", kinds, follows)
     with _lock:
         if not lowered.library.exists():
-            _put(lowered.library, _make(prepared, pipeline, kinds, tools))
+            _make(prepared, pipeline, lowered, tools)
     return lowered
 
 
@@ -160,52 +161,51 @@ def _start_from_first(found: re.Match[str], text: str) -> str:
     if not all(f"{init} = tensor.empty()" in text for init in inits):
         return found[0]
     name, axis = found["name"], int(found["axis"])
-    lines, rests, rest_kinds = [], [], []
+    lines, rests = [], []
     for number, (value, kind, result) in enumerate(zip(values, kinds, results)):
-        *shape, element = kind[len("tensor<") : -1].split("x")
-        at, first, rest = ["0"] * len(shape), shape.copy(), shape.copy()
-        first[axis], rest[axis] = "1", str(int(shape[axis]) - 1)
-        behind = f" [{', '.join('1' for _ in shape)}] : {kind} to "
-        rest_kinds.append(f"tensor<{'x'.join([*rest, element])}>")
-        lines.append(
-            f"{name}_first{number} = tensor.extract_slice {value}"
-            f"[{', '.join(at)}] [{', '.join(first)}]{behind}{result}"
-        )
-        at[axis] = "1"
-        rests.append(f"{name}_rest{number}")
-        lines.append(
-            f"{rests[-1]} = tensor.extract_slice {value}"
-            f"[{', '.join(at)}] [{', '.join(rest)}]{behind}{rest_kinds[-1]}"
-        )
-    firsts = ", ".join(f"{name}_first{number}" for number in range(len(values)))
-    ins = f"{', '.join(rests)} : {', '.join(rest_kinds)}"
-    reduce = f"linalg.reduce ins({ins}) outs({firsts} : {found['results']}) dimensions = [{axis}]"
+        shape, element = library.Tensor.of(kind)
+
+        def along(size: int, others: Iterable[int]) -> str:
+            return ", ".join(str(size if k == axis else other) for k, other in enumerate(others))
+
+        others, zeros = along(shape[axis] - 1, shape), [0] * len(shape)
+        rests.append(f"tensor<{others.replace(', ', 'x')}x{element}>")
+        words = {"others": others, "one": along(1, shape), "steps": along(1, [1] * len(shape))}
+        words |= {"start": along(0, zeros), "second": along(1, zeros)}
+        kinds_ = {"value": value, "kind": kind, "result": result, "rest": rests[-1]}
+        lines.append(fill("first_and_rest", name=name, number=number, **words, **kinds_))
+    numbers = range(len(values))
+    ins = ", ".join(f"{name}_rest{number}" for number in numbers) + f" : {', '.join(rests)}"
+    outs = ", ".join(f"{name}_first{number}" for number in numbers) + f" : {found['results']}"
+    reduce = f"linalg.reduce ins({ins}) outs({outs}) dimensions = [{axis}]"
     return "\n".join([*lines, f"{name}{found['many'] or ''} = {reduce}"])
 
 
 # Machine code out.
 
 
-def _make(text: str, pipeline: str, kinds: tuple[str, ...], tools: Tools) -> bytes:
+def _make(text: str, pipeline: str, lowered: Lowered, tools: Tools) -> None:
     buffers = _opt(tools.opt, pipeline, text)
     # As linalg, a copy becomes loops that LLVM sees; else it is a call of another runtime's memrefCopy.
     copies = r"memref\.copy (%\S+), (%\S+) : (.*) to (memref<.*>)(?=\n)"
     buffers = re.sub(copies, r"linalg.copy ins(\1 : \3) outs(\2 : \4)", buffers)
     kernel = _finish(_opt(tools.opt, _TO_LLVM, buffers))
-    with tempfile.TemporaryDirectory(prefix="ascend-execute-") as folder:
-        text_file, object_file, linked = (Path(folder) / f"kernel.{end}" for end in ("mlir", "o", "so"))
-        text_file.write_text(f"module {{\n{kernel}\n{library.runtime(kinds, kernel)}\n}}\n", encoding="utf-8")
-        object_ = _object(text_file)
+    # Beside, and renamed into place: another process finds all of it or nothing.
+    with tempfile.TemporaryDirectory(prefix="making-", dir=lowered.library.parent) as folder:
+        text_file, object_file, made = (Path(folder) / f"kernel.{end}" for end in ("mlir", "o", "so"))
+        whole = f"module {{\n{kernel}\n{library.runtime(lowered.kinds, kernel)}\n}}\n"
+        text_file.write_text(whole, encoding="utf-8")
+        object_file.write_bytes(_object(text_file))
         if tools.cc is None:
-            return object_
-        object_file.write_bytes(object_)
-        options = ("-shared", "-nostdlib", "-lgcc")
-        _run([tools.cc, "-o", str(linked), str(object_file), *options], "it does not link")
-        try:
-            worker.load(str(linked))
-        except OSError as error:  # an undefined symbol
-            raise NotExecuted(f"it does not link: {str(error).split(': ', 1)[-1]}") from error
-        return linked.read_bytes()
+            made = object_file
+        else:
+            options = ("-shared", "-nostdlib", "-lgcc")
+            _run([tools.cc, "-o", str(made), str(object_file), *options], "it does not link")
+            try:
+                worker.load(str(made))
+            except OSError as error:  # an undefined symbol
+                raise NotExecuted(f"it does not link: {str(error).split(': ', 1)[-1]}") from error
+        made.replace(lowered.library)
 
 
 def _opt(opt: Path, pipeline: str, text: str) -> str:
@@ -229,7 +229,7 @@ def _finish(text: str) -> str:
         raise NotExecuted(f"its operation {left[1]} has no form on the CPU")
     division = r"llvm\.([su](?:div|rem)) (%\w+, %\w+) +: (i\d+)"
     body = re.sub(division, r"llvm.call @ascend_\1_\3(\2) : (\3, \3) -> \3", body)
-    ours = r"^ *llvm\.func @(?:free|aligned_alloc|memset|_mlir_memref_to_llvm_\w+)\(.*\n"
+    ours = r"^ *llvm\.func @(?:free|malloc|memset|_mlir_memref_to_llvm_\w+)\(.*\n"
     body = re.sub(ours, "", body, flags=re.MULTILINE)
     pointers = rf"^ *llvm\.func @{POINTER}(\w+)\(.*\n"
     return re.sub(pointers, lambda found: library.pointer(found[1]), body, flags=re.MULTILINE)
@@ -296,13 +296,3 @@ def private_folder(folder: Path) -> Path:
             f"{folder} must belong to you alone (mode 0700): to load a library is to run its code"
         )
     return folder
-
-
-def _put(file: Path, content: bytes) -> None:
-    """Write beside and rename into place: another process finds all of it or nothing."""
-    beside = file.with_suffix(f".{os.getpid()}")
-    try:
-        beside.write_bytes(content)
-        beside.replace(file)
-    finally:
-        beside.unlink(missing_ok=True)

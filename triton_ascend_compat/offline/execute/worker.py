@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 SPAN = 1 << 36
 
 ENTRY = "ascend_launch"
-_TYPES = (ctypes.c_void_p, *(ctypes.c_int32,) * 3, ctypes.c_int64, ctypes.c_int32)
+_TYPES = (ctypes.c_void_p,)
 _ET_REL = b"\x01\x00"
 _PROT_NONE, _MAP_FIXED, _MAP_NORESERVE = 0, 0x10, 0x4000
 
@@ -65,23 +66,17 @@ def map_shared(file: int) -> int:
 
 
 def main(file: int) -> None:
-    """Serve. A line is a library and the numbers of its runs; when all have ended, the answer is an empty
-    line."""
+    """Serve. A question is a library and where what its entry takes lies, once for each run; the answer, when
+    all have ended, is the address of `file` here."""
     base = map_shared(file)
     entries: dict[str, Any] = {}
-    out = sys.stdout.buffer
-    out.write(f"{base}\n".encode())
-    out.flush()
-    for line in sys.stdin.buffer:
-        path, *words = line.decode().rstrip("\n").split("\t")
-        if path not in entries:
+    while question := os.read(0, 1 << 16):
+        path, *runs = question.decode().split("\t")
+        if runs and path not in entries:
             entries[path] = load(path)
-        numbers = [int(word) for word in words]
-        for at in range(0, len(numbers), 6):
-            slots, *rest = numbers[at : at + 6]
-            entries[path](base + slots, *rest)
-        out.write(b"\n")
-        out.flush()
+        for at in runs:
+            entries[path](base + int(at))
+        os.write(0, str(base).encode())
 
 
 if __name__ == "__main__":
