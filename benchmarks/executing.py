@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -119,19 +120,25 @@ def _serve(every: list[Any], answers: Any, interpreted: bool) -> None:
         answers.flush()
 
 
+def _busy() -> float:
+    """Seconds of CPU time of this process, and of those that it started and that ended."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
 def _watched_lowering() -> list[list[float]]:
-    """Seconds of each lowering, from now on: anew, and again from the cache."""
+    """Seconds of each lowering, from now on: anew, again from the cache, and of CPU time anew."""
     from triton_ascend_compat.offline.execute import lowering
 
     original: Any = lowering.lower
     seen: list[list[float]] = []
 
     def lower(*arguments: Any) -> Any:
-        started = time.perf_counter()
+        started, cpu = time.perf_counter(), _busy()
         original(*arguments)
-        between = time.perf_counter()
+        between, cpu = time.perf_counter(), _busy() - cpu
         lowered = original(*arguments)
-        seen.append([between - started, time.perf_counter() - between])
+        seen.append([between - started, time.perf_counter() - between, cpu])
         return lowered
 
     lowering.lower = lower  # type: ignore[assignment]
@@ -283,7 +290,7 @@ def page(rows: list[dict[str, Any]], lowerings: list[list[float]]) -> str:
     failed = sum("error" in row["interpreter"] for row in rows)
     opt, fork, idle = _floors()
     made_anew = [one for one in lowerings if 1e3 * one[0] > opt]  # not those found in the cache at once
-    lowered, cached = ([1e3 * one[k] for one in made_anew] for k in (0, 1))
+    lowered, cached, cpu = ([1e3 * one[k] for one in made_anew] for k in (0, 1, 2))
     ratio, plain = statistics.median(ratios.values()), statistics.median(price)
     made, found = statistics.median(lowered), statistics.median(cached)
     busy = os.getloadavg()[1]
@@ -295,11 +302,13 @@ def page(rows: list[dict[str, Any]], lowerings: list[list[float]]) -> str:
         "",
         f"- Triton's interpreter takes **{ratio:.0f} times** as long as a computed launch "
         f"(median of {len(ratios)} kernels that both ran; {min(ratios.values()):.1f} to "
-        f"{max(ratios.values()):.0f} times).",
+        f"{max(ratios.values()):.0f} times). The median launch takes {_median(both, 'computed'):.3f} ms "
+        f"computed and {_median(both, 'interpreter'):.2f} in the interpreter.",
         f"- A guarded launch takes {plain:.1f} times as long as a plain one "
         f"(median; {_worst(guarded, price)}). Kernels that follow addresses run in a forked copy of the "
         f"process first: a fork alone takes {fork:.1f} ms here.",
-        f"- Lowering a kernel takes {made:.0f} ms (median; at most {max(lowered):.0f}), "
+        f"- Lowering a kernel takes {made:.0f} ms (median; at most {max(lowered):.0f}; of CPU time "
+        f"{statistics.median(cpu):.0f} and {max(cpu):.0f}), "
         f"from the cache {found:.2f} ms (at most {max(cached):.2f}). The least is {min(lowered):.0f} "
         f"ms, of which {2 * opt:.0f} are two bare starts of bishengir-opt.",
         f"- The floor: launching `add` offline without computing it takes {idle:.3f} ms, which is Triton's "
@@ -319,6 +328,11 @@ def page(rows: list[dict[str, Any]], lowerings: list[list[float]]) -> str:
         cells.append(interpreter.get("error") or interpreter["verdict"])
         lines.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def _median(rows: list[dict[str, Any]], side: str) -> float:
+    """Milliseconds of the median launch."""
+    return 1e3 * float(statistics.median(row[side]["seconds"] for row in rows))
 
 
 def _worst(rows: list[dict[str, Any]], price: list[float]) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.checking.test_check import check
+from tests.offline.test_pytest_plugin import TESTS
 from tests.offline.test_pytest_plugin import run as run
 
 PREAMBLE = """
@@ -120,3 +123,19 @@ def test_workers_of_xdist(run: Any) -> None:
     done = run(tests, "--ascend-offline", "-n1", "-p", "xdist")
     assert "1 failed" in done.stdout, done.stdout
     assert "1 compiles of 1 kernels, 1 failed" in done.stdout
+
+
+def test_check_is_told_of_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("test_it.py").write_text(
+        f"{TESTS}{PREAMBLE}\ndef leak(size):\n    launch(size)\n"
+        "    triton.Config({}, auto_blockify_size=2)\n"
+        "def test_it():\n    started('fork', leak, 64)\n    started('spawn', leak, 64)\n    python()\n"
+    )
+    result = check("--format=json", "pytest", "-p", "no:cacheprovider", "test_it.py")
+    (told,) = json.loads(result.stdout)["targets"]
+    assert [(each["kernel"], each["config"]) for each in told["compiles"]] == [
+        ("wide_only", {"XBLOCK": 64})
+    ] * 3
+    assert told["launches"] == 2  # a forked process does not count
+    assert {key["fate"]["key"] for key in told["config_keys"]} == {"auto_blockify_size"}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import triton
 import triton.runtime.errors
+from triton.compiler.errors import CompilationError
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.driver import driver
 
@@ -48,6 +49,15 @@ def test_numpy_arrays_are_tensors_too() -> None:
     with offline() as session:
         add[(1,)](*[numpy.zeros(8, numpy.float16)] * 3, 8, XBLOCK=8)
     assert session.records[0].signature["x"] == "*fp16"
+
+
+def test_a_scalar_of_numpy_is_what_it_is_without_the_mode() -> None:
+    numpy = pytest.importorskip("numpy", reason="numpy is not installed")
+    with offline() as session:
+        add[(1,)](*POINTERS, numpy.float64(8), XBLOCK=8)  # a Python float, too
+        with pytest.raises(CompilationError, match="pointer<int32>"):  # which Triton makes of any dtype
+            add[(1,)](*POINTERS, numpy.int32(8), XBLOCK=8)
+    assert session.records[0].signature["n"] == "fp32"
 
 
 def test_what_the_backend_refuses_of_a_grid_is_refused_here_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import contextlib
     from typing import Any
 
+    from triton_ascend_compat.checking.jobs import Outcome
     from triton_ascend_compat.offline import CompileRecord, Session
     from triton_ascend_compat.offline.records import ConfigKey
 
@@ -51,6 +52,16 @@ class RecordFile:
     def add(self, record: CompileRecord, source: object = None) -> None:
         """Write a record, and of which source it is."""
         self.write(record=record.as_dict(), source=id(source))
+
+    def pass_on(self, outcome: Outcome) -> None:
+        """Write what another file of records told."""
+        for record in outcome.records:
+            self.add(record)
+        for key in outcome.config_keys:
+            self.write(config_key=key.as_dict())
+        self.write(launches=outcome.launches)
+        if outcome.tally is not None:
+            self.write(tally=outcome.tally.as_dict())
 
     def end(self, session: Session) -> None:
         """Write what is known at the end only: what fits in place of what did not, and the launches."""

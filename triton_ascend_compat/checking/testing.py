@@ -166,19 +166,15 @@ class Run:
         tally = session.executor.tally if session.executor is not None else Tally()
         elsewhere = self._elsewhere.take()
         tally.add((elsewhere.tally or Tally()).as_dict())
+        if self._file is not None:
+            self._file.pass_on(elsewhere)
+        records = [*self._between_tests(), *session.with_fits(), *elsewhere.records]
         return {
-            "records": self._as_dicts([*self._between_tests(), *session.with_fits()], elsewhere.records),
+            "records": [record.as_dict() for record in records],
             "config_keys": [key.as_dict() for key in (*session.config_keys, *elsewhere.config_keys)],
             "launches": session.launches + elsewhere.launches,
             "tally": tally.as_dict(),
         }
-
-    def _as_dicts(self, own: list[CompileRecord], elsewhere: Iterable[CompileRecord]) -> list[dict[str, Any]]:
-        """Records as data; what was compiled elsewhere is in no file of records yet."""
-        for record in elsewhere:
-            if self._file is not None:
-                self._file.add(record)
-        return [record.as_dict() for record in (*own, *elsewhere)]
 
     def _between_tests(self) -> list[CompileRecord]:
         """What was compiled outside of tests and has not been told yet."""
@@ -188,7 +184,11 @@ class Run:
 
     def as_dict(self) -> dict[str, Any]:
         """What this process saw, for the one that prints the summary."""
-        self._told += self._as_dicts(self._between_tests(), self._elsewhere.late())
+        late = self._elsewhere.late()
+        if self._file is not None:
+            for record in late:
+                self._file.add(record)
+        self._told += [record.as_dict() for record in (*self._between_tests(), *late)]
         outside = [key.as_dict() for key in (self._outer.config_keys if self._outer is not None else ())]
         return {
             "records": self._told,

@@ -8,6 +8,7 @@ launched. Attributes that no kernel changes do not count.
 from __future__ import annotations
 
 import ast
+import contextlib
 import linecache
 import re
 import sysconfig
@@ -50,7 +51,8 @@ class Launched:
                 # A view may end with the call: what it shows (torch's `_base`, NumPy's `base`) does not.
                 for array in (argument, getattr(argument, "_base", getattr(argument, "base", None))):
                     if _span(array) is not None:
-                        self._arrays[id(array)] = weakref.ref(array)
+                        with contextlib.suppress(TypeError):  # of NumPy's scalars
+                            self._arrays[id(array)] = weakref.ref(array)
         while frame is not None and frame.f_code not in self._codes:
             self._codes[frame.f_code] = frame.f_lineno
             frame = frame.f_back

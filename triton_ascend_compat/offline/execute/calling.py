@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable
 
+from triton_ascend_compat.offline.compiling import arguments_of
 from triton_ascend_compat.offline.execute import guarding, lowering, worker
 from triton_ascend_compat.offline.execute.guarding import GUARD, Call, DoesNotEnd, ExecutionFault, Memory
 from triton_ascend_compat.offline.execute.library import NotExecuted
@@ -118,7 +119,7 @@ class Executor:
                     prepared.append(_Kernel(kernel, self))
                 unwritten = prepared[0].launch(x, y, z, rest[6:])
             except NotExecuted as reason:
-                self.tally.refused[_name(kernel), str(reason)] += 1
+                self.tally.refused[kernel.src.name, str(reason)] += 1
                 text = f"kernel {_label(kernel)} was not executed: {reason}"
                 warnings.warn(text, NotExecutedWarning, stacklevel=4)
                 return
@@ -174,24 +175,22 @@ class _Kernel:
         return ()
 
 
-def _integer(value: Any, name: str) -> int:
-    return int(value) & 0xFFFF_FFFF_FFFF_FFFF
-
-
 #: The format of scalars, as `struct` has it, and how one is made: an fp32 is inf where struct would refuse.
 _SCALARS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
-    **dict.fromkeys(("i1", "i8", "i16", "i32", "i64"), ("Q", _integer)),
+    **dict.fromkeys(
+        ("i1", "i8", "i16", "i32", "i64"), ("Q", lambda value, _: int(value) & 0xFFFF_FFFF_FFFF_FFFF)
+    ),
     "f32": ("f4x", lambda value, _: ctypes.c_float(value).value),
     "f64": ("d", lambda value, _: float(value)),
 }
 
-_Byte = ctypes.c_char
+_at_buffer = ctypes.c_char.from_buffer
 
 
 def _address(value: Any, name: str) -> int:
     if hasattr(type(value), "__array_interface__"):
         try:  # a quarter of the time that the interface takes
-            return ctypes.addressof(_Byte.from_buffer(value))
+            return ctypes.addressof(_at_buffer(value))
         except (TypeError, ValueError):
             """It is read-only, empty or not contiguous."""
     value = _unwrapped(value)
@@ -238,14 +237,7 @@ def _try(entry: Callable[[bytes], None], call: bytes) -> None:
         raise ExecutionFault(f"crashed: {signal.Signals(os.WTERMSIG(status)).name}")
 
 
-def _name(kernel: Any) -> str:
-    return str(getattr(kernel.src, "name", kernel.metadata.name))
-
-
 def _label(kernel: Any) -> str:
     """The kernel and its constexprs, as messages name it."""
-    parameters = getattr(getattr(kernel.src, "fn", None), "params", ())
-    wanted = {parameter.name for parameter in parameters if parameter.is_constexpr}
-    constants = {name: value for name, value in kernel.src.constants.items() if name in wanted}
-    config = ", ".join(f"{name}={getattr(value, 'value', value)}" for name, value in constants.items())
-    return f"{_name(kernel)} [{config}]" if config else _name(kernel)
+    config = ", ".join(f"{name}={value}" for name, value in arguments_of(kernel.src)[0].items())
+    return f"{kernel.src.name} [{config}]" if config else str(kernel.src.name)

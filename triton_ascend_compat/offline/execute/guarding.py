@@ -73,10 +73,13 @@ class Call(NamedTuple):
     slots: Sequence[Memory | int | float]
 
 
-def _place(memories: Sequence[Memory]) -> tuple[list[tuple[Memory, int]], int]:
+Placed = list[tuple[Memory, int]]
+
+
+def _place(memories: Sequence[Memory]) -> tuple[Placed, int]:
     """The arrays, those that overlap as one, each with the place of its copy; and the end of the last zone,
     in whole pages."""
-    placed: list[tuple[Memory, int]] = []
+    placed: Placed = []
     end = _SLOTS
     for memory in sorted(memories, key=lambda memory: memory.start):
         before, at = placed[-1] if placed else (None, 0)
@@ -125,30 +128,29 @@ class Guard:
                 if 2 * end > _KEPT:
                     self._resize(0)
 
-    def _check(self, call: Call, placed: list[tuple[Memory, int]], end: int) -> None:
+    def _check(self, call: Call, placed: Placed, end: int) -> None:
         """Run all programs; if that goes wrong, find the first with which it does, by running fewer."""
 
-        def fault(programs: int) -> ExecutionFault | None:
+        def wrong(programs: int) -> tuple[str, ...]:
             try:
                 self._run(call, placed, end, programs)
             except DoesNotEnd:
                 raise
-            except ExecutionFault as found:
-                return found
-            return None
+            except ExecutionFault as fault:
+                return fault.args
+            return ()
 
         x, y, z = call.grid
         good, bad = 0, x * y * z
-        found = fault(bad)
-        if found is None:
-            return
-        while bad - good > 1:
+        told = wrong(bad)
+        while told and bad - good > 1:
             middle = (good + bad) // 2
-            good, bad = (good, middle) if fault(middle) else (middle, bad)
-        program = (good % x, good // x % y, good // (x * y))
-        raise ExecutionFault("; ".join(f"program {program} {line}" for line in dict.fromkeys(found.args)))
+            good, bad = (good, middle) if wrong(middle) else (middle, bad)
+        if told:
+            program = (good % x, good // x % y, good // (x * y))
+            raise ExecutionFault("; ".join(f"program {program} {line}" for line in dict.fromkeys(told)))
 
-    def _run(self, call: Call, placed: list[tuple[Memory, int]], end: int, programs: int) -> None:
+    def _run(self, call: Call, placed: Placed, end: int, programs: int) -> None:
         """Run the first `programs` of the grid on two copies."""
         if self._process is None:  # the last run ended it
             self._open()
@@ -171,7 +173,7 @@ class Guard:
             raise ExecutionFault(*touched)
         self._zones = zones
 
-    def _around(self, placed: list[tuple[Memory, int]], copy: int) -> list[tuple[int, int, bool, Memory]]:
+    def _around(self, placed: Placed, copy: int) -> list[tuple[int, int, bool, Memory]]:
         """The zones of a copy: address, byte, whether it lies behind an array, and the array."""
         zones = []
         for number, (memory, at) in enumerate(placed):
@@ -179,7 +181,7 @@ class Guard:
             zones += [(data + memory.size, byte, True, memory), (data - ZONE, byte, False, memory)]
         return zones
 
-    def _copy(self, call: Call, placed: list[tuple[Memory, int]], copy: int, head: tuple[int, ...]) -> None:
+    def _copy(self, call: Call, placed: Placed, copy: int, head: tuple[int, ...]) -> None:
         """Write a copy of the arrays, and what the entry takes."""
         moved = {}
         for memory, at in placed:
@@ -189,7 +191,7 @@ class Guard:
         packed = call.layout.pack(*head, *slots)
         ctypes.memmove(self._base + copy, packed, len(packed))
 
-    def _take(self, placed: list[tuple[Memory, int]], end: int) -> list[str]:
+    def _take(self, placed: Placed, end: int) -> list[str]:
         """Copy the results into the arguments; the names of those that differ between the copies."""
         unwritten = []
         for memory, at in placed:

@@ -120,11 +120,6 @@ def _math_function(name: str, given: list[str], result: str) -> str:
     return fill(found[1], kind=result, given=given[0]) + f"\nreturn %y : {result}"
 
 
-def pointer(element: str) -> str:
-    """A function that makes a memref of an address, in the LLVM dialect."""
-    return fill("pointer", element=element)
-
-
 def runtime(kinds: tuple[str, ...], kernel: str) -> str:
     """The runtime with the entry. `kinds`: of each kernel argument "ptr" or its LLVM type; `kernel`: the text
     of the lowered kernel, which says what it needs."""

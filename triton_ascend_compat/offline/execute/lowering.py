@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,6 +61,7 @@ _HALF_SUM = re.compile(
 )
 _SIGNATURE = re.compile(r"func\.func @\S+?\((?P<arguments>[^\n]*)\) attributes \{[^\n]*\}")
 _ARGUMENT = re.compile(r"%arg\d+: ([^,{]+?)(?: \{[^}]*\})?(?:, |$)")
+_COPY = re.compile(r"memref\.copy (%\S+), (%\S+) : (.*) to (memref<.*>)(?=\n)")
 _POINTER_CAST = re.compile(r"hivm\.hir\.pointer_cast\((%\w+)\) \[(%\w+)\] : memref<\?x(\w+)>")
 
 
@@ -160,36 +161,37 @@ def _start_from_first(found: re.Match[str], text: str) -> str:
     )
     if not all(f"{init} = tensor.empty()" in text for init in inits):
         return found[0]
-    name, axis = found["name"], int(found["axis"])
-    lines, rests = [], []
+    name, axis, lines, rests = found["name"], int(found["axis"]), [], []
     for number, (value, kind, result) in enumerate(zip(values, kinds, results)):
         shape, element = library.Tensor.of(kind)
-
-        def along(size: int, others: Iterable[int]) -> str:
-            return ", ".join(str(size if k == axis else other) for k, other in enumerate(others))
-
-        others, zeros = along(shape[axis] - 1, shape), [0] * len(shape)
+        zeros, others = [0] * len(shape), _changed(shape, axis, shape[axis] - 1)
         rests.append(f"tensor<{others.replace(', ', 'x')}x{element}>")
-        words = {"others": others, "one": along(1, shape), "steps": along(1, [1] * len(shape))}
-        words |= {"start": along(0, zeros), "second": along(1, zeros)}
-        kinds_ = {"value": value, "kind": kind, "result": result, "rest": rests[-1]}
-        lines.append(fill("first_and_rest", name=name, number=number, **words, **kinds_))
-    numbers = range(len(values))
-    ins = ", ".join(f"{name}_rest{number}" for number in numbers) + f" : {', '.join(rests)}"
-    outs = ", ".join(f"{name}_first{number}" for number in numbers) + f" : {found['results']}"
-    reduce = f"linalg.reduce ins({ins}) outs({outs}) dimensions = [{axis}]"
-    return "\n".join([*lines, f"{name}{found['many'] or ''} = {reduce}"])
+        words = {"one": _changed(shape, axis, 1), "others": others, "steps": ", ".join("1" for _ in shape)}
+        words |= {"start": _changed(zeros, axis, 0), "second": _changed(zeros, axis, 1)}
+        words |= {"name": name, "value": value, "kind": kind, "result": result, "rest": rests[-1]}
+        lines.append(fill("first_and_rest", number=number, **words))
+    ins, outs = (", ".join(f"{name}_{part}{k}" for k in range(len(values))) for part in ("rest", "first"))
+    lines.append(
+        f"{name}{found['many'] or ''} = linalg.reduce ins({ins} : {', '.join(rests)}) "
+        f"outs({outs} : {found['results']}) dimensions = [{axis}]"
+    )
+    return "\n".join(lines)
+
+
+def _changed(numbers: Sequence[int], at: int, number: int) -> str:
+    return ", ".join(str(number if k == at else other) for k, other in enumerate(numbers))
 
 
 # Machine code out.
 
 
 def _make(text: str, pipeline: str, lowered: Lowered, tools: Tools) -> None:
-    buffers = _opt(tools.opt, pipeline, text)
-    # As linalg, a copy becomes loops that LLVM sees; else it is a call of another runtime's memrefCopy.
-    copies = r"memref\.copy (%\S+), (%\S+) : (.*) to (memref<.*>)(?=\n)"
-    buffers = re.sub(copies, r"linalg.copy ins(\1 : \3) outs(\2 : \4)", buffers)
-    kernel = _finish(_opt(tools.opt, _TO_LLVM, buffers))
+    for passes in (pipeline, _TO_LLVM):
+        command = [str(tools.opt), f"--pass-pipeline={passes}", "-"]
+        text = _run(command, "it cannot be lowered for the CPU", text)
+        # As linalg, a copy becomes loops that LLVM sees; else it is a call of another runtime's memrefCopy.
+        text = _COPY.sub(r"linalg.copy ins(\1 : \3) outs(\2 : \4)", text)
+    kernel = _finish(text)
     # Beside, and renamed into place: another process finds all of it or nothing.
     with tempfile.TemporaryDirectory(prefix="making-", dir=lowered.library.parent) as folder:
         text_file, object_file, made = (Path(folder) / f"kernel.{end}" for end in ("mlir", "o", "so"))
@@ -206,10 +208,6 @@ def _make(text: str, pipeline: str, lowered: Lowered, tools: Tools) -> None:
             except OSError as error:  # an undefined symbol
                 raise NotExecuted(f"it does not link: {str(error).split(': ', 1)[-1]}") from error
         made.replace(lowered.library)
-
-
-def _opt(opt: Path, pipeline: str, text: str) -> str:
-    return _run([str(opt), f"--pass-pipeline={pipeline}", "-"], "it cannot be lowered for the CPU", text)
 
 
 def _run(command: list[str], failure: str, given: str = "") -> str:
@@ -232,7 +230,7 @@ def _finish(text: str) -> str:
     ours = r"^ *llvm\.func @(?:free|malloc|memset|_mlir_memref_to_llvm_\w+)\(.*\n"
     body = re.sub(ours, "", body, flags=re.MULTILINE)
     pointers = rf"^ *llvm\.func @{POINTER}(\w+)\(.*\n"
-    return re.sub(pointers, lambda found: library.pointer(found[1]), body, flags=re.MULTILINE)
+    return re.sub(pointers, lambda found: fill("pointer", element=found[1]), body, flags=re.MULTILINE)
 
 
 def _object(file: Path) -> bytes:

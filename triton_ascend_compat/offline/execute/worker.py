@@ -16,7 +16,7 @@ from typing import Any
 SPAN = 1 << 36
 
 ENTRY = "ascend_launch"
-_TYPES = (ctypes.c_void_p,)
+_Entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _ET_REL = b"\x01\x00"
 _PROT_NONE, _MAP_FIXED, _MAP_NORESERVE = 0, 0x10, 0x4000
 
@@ -28,11 +28,9 @@ def load(file: str) -> Any:
     with Path(file).open("rb") as head:
         kind = head.read(18)[16:18]
     if kind == _ET_REL:
-        return ctypes.CFUNCTYPE(None, *_TYPES)(_load_object(file))
+        return _Entry(_load_object(file))
     ctypes.CDLL("libm.so.6", ctypes.RTLD_GLOBAL)  # libraries are linked without it, which takes 15 ms less
-    entry = getattr(ctypes.CDLL(file), ENTRY)
-    entry.argtypes, entry.restype = _TYPES, None
-    return entry
+    return _Entry((ENTRY, ctypes.CDLL(file)))
 
 
 def _load_object(file: str) -> int:
