@@ -459,13 +459,21 @@ def test_a_report_that_cannot_be_written_is_no_kernel_s_failure(full: set[str]) 
 GLOBALS = """
 import conf
 from conf import NAMED
+
+class Odd:
+    __str__ = __repr__ = None
+
+ODD, KIND = Odd(), tl.{2}
 OWN = tl.constexpr({0})
 DEFAULT: tl.constexpr = {1}
 
 @triton.jit
 def called(y, D: tl.constexpr = DEFAULT):
     tl.static_assert(OWN + conf.ATTRIBUTE + NAMED + D < 8, "too much")
+    tl.static_assert(KIND == tl.float32)
     tl.store(y, 1)
+    if OWN > 9:
+        tl.store(y, ODD)
 
 @triton.jit
 def calls(y):
@@ -476,14 +484,14 @@ calls[(1,)](Y)
 
 
 def test_a_global_that_a_kernel_reads_is_part_of_its_key() -> None:
-    for code, values in ((0, [1] * 4), *((1, [8 * (n == at) for n in range(4)]) for at in range(4))):
+    for code, values in ((0, [1] * 4), *((1, [8 * (n == at) for n in range(4)]) for at in range(5))):
         own, default, attribute, named = values
+        kind = "float32" if any(values) else "float16"
+        size = "#" * (attribute + 2 * named)  # by which Python tells files of one second
         Path("conf.py").write_text(
-            "import triton.language as tl\n"
+            f"import triton.language as tl {size}\n"
             f"ATTRIBUTE, NAMED = tl.constexpr({attribute}), tl.constexpr({named})\n"
-            + "#"
-            * (attribute + 2 * named)  # another size: of one second, Python tells files by that
         )
-        assert target(GLOBALS.format(own, default))[0] == code, values
-    target(GLOBALS.format(1, 1).replace("NAMED +", ""))
-    assert target(GLOBALS.format(1, 1).replace("NAMED +", ""))[1]["compiles"][0]["cached"]
+        assert target(GLOBALS.format(own, default, kind))[0] == code, values
+    target(GLOBALS.format(1, 1, "float32").replace("NAMED +", ""))
+    assert target(GLOBALS.format(1, 1, "float32").replace("NAMED +", ""))[1]["compiles"][0]["cached"]

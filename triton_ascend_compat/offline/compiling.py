@@ -410,6 +410,10 @@ def arguments_of(source: Any) -> tuple[dict[str, Any], dict[str, str]]:
     )
 
 
+#: The classes of Triton's own whose objects a kernel may read as globals, beside plain values.
+_READABLE = ("constexpr", "dtype")
+
+
 def globals_read(source: Any) -> dict[str, str]:
     """The globals that a kernel and the functions it calls read while they are compiled, and their values.
     Triton 3.2's keys of cached kernels have none of them, nor defaults of parameters."""
@@ -428,7 +432,7 @@ def globals_read(source: Any) -> dict[str, str]:
                         owners.append(vars(value))
                 elif inspect.isfunction(called):
                     functions += [called] if called not in functions else []
-                elif not callable(value) or type(value).__name__ == "constexpr":
+                elif isinstance(value, (str, int, float, tuple)) or type(value).__name__ in _READABLE:
                     found[f"{owner.get('__name__')}.{name}"] = repr(plain(value))
         if function is not kernel and function.__defaults__ is not None:
             found[f"{function.__module__}.{function.__qualname__}()"] = repr(plain(function.__defaults__))
