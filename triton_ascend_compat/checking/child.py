@@ -46,9 +46,6 @@ class RecordFile:
         self._path = os.path.abspath(path)  # noqa: PTH100 - see the module
         FileIO(self._path, "a").close()
 
-    def __exit__(self, *_: object) -> None:
-        """Nothing is open."""
-
     def add(self, record: CompileRecord, source: object = None) -> None:
         """Write a record, and of which source it is."""
         self.write(record=record.as_dict(), source=id(source))

@@ -239,8 +239,6 @@ class Run:
         """Leave the offline mode, and switch off what was switched on."""
         self._open.close()
         self._elsewhere.end()
-        if self._file is not None:
-            self._file.__exit__()
 
     def check_chips(self, chips: Iterable[str]) -> None:
         """Raise `pytest.UsageError` unless all these chips are accepted."""
