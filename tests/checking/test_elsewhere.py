@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 from tests.checking.test_check import check
 from tests.offline.test_pytest_plugin import TESTS
 from tests.offline.test_pytest_plugin import run as run
+from triton_ascend_compat.checking import jobs
 
 PREAMBLE = """
 import concurrent.futures, multiprocessing, os, subprocess, sys, threading
@@ -139,3 +142,11 @@ def test_check_is_told_of_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ] * 3
     assert told["launches"] == 2  # a forked process does not count
     assert {key["fate"]["key"] for key in told["config_keys"]} == {"auto_blockify_size"}
+
+
+def test_a_process_that_outlives_the_run_is_left_alone(tmp_path: Path) -> None:
+    job = jobs.Job(jobs.Target("pytest", "pytest"), "Ascend910B2")
+    environment = job.environment(tmp_path / "gone" / "0.jsonl")
+    code = "import triton, tests.offline.kernels; print('fine')"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("fine\n", "")

@@ -230,7 +230,10 @@ def start() -> None:
 
     from triton_ascend_compat.startup import import_hook
 
-    process = _Process(value)
+    try:
+        process = _Process(value)
+    except FileNotFoundError:  # the run that this process belongs to has ended
+        return
     # The first to register is the last to be called, behind all that the target registers. Finalizers come
     # still later, and this one is the last of them: what they launch is recorded, too.
     weakref.finalize(process, process.close)
