@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CORPUS = ROOT / "benchmarks" / "corpus"
 PAGE = ROOT / "docs" / "offline-corpus.md"
 PACKAGES = tuple(json.loads((CORPUS / "operators.json").read_text()))
+INJECTED = ("multibuffer", "auto_blockify_size", "multibufer")
 CHIPS = ("Ascend910B2", "Ascend910_9589")
 
 
@@ -157,8 +159,8 @@ def _stopped(outcomes: Iterable[Outcome]) -> list[str]:
 
 
 def _shown(text: str) -> str:
-    """Text for Markdown, without the folders above site-packages."""
-    words = [word.rpartition("site-packages/")[2] for word in text.split()]
+    """Text for Markdown, without the folders that a package, or a compiler's source, lies in."""
+    words = [re.sub(r".*/(site-packages|llvm-project)/", "", word) for word in text.split()]
     return " ".join(words).replace("|", "\\|").replace("<", "&lt;")
 
 
@@ -171,7 +173,7 @@ def _injected(outcomes: Iterable[Outcome]) -> str:
             proper = [record for record in records if record.ok and not record.keys]
             became["kernels"] |= {kernel} if proper else set()
             for record in records:
-                if record.keys:
+                if any(fate.key in INJECTED and fate.where is plan.Where.CONSTANTS for fate in record.keys):
                     became[_became(record, proper)].add(kernel)
         rows[_package(outcome)] = [str(len(became[way])) for way in ways]
     return _table("package", ways, rows)
@@ -181,12 +183,11 @@ def _became(record: CompileRecord, proper: Iterable[CompileRecord]) -> str:
     """What became of the key among the constants: as it should be, if a proper compile has the same hash."""
     if "'multibufer' is not in list" in str(record.error):
         return "refused"
-    word, asked = {
-        plan.Outcome.DELIVERED: ("delivered", {"multibuffer": False}),
-        plan.Outcome.IGNORED: ("left out", {}),
-    }[record.keys[0].outcome]
-    same = (each for each in proper if each.hash == record.hash)
-    return word if any(asked.items() <= each.asked.items() for each in same) else "otherwise"
+    outcomes = {fate.key: fate.outcome for fate in record.keys}
+    same = [each.asked for each in proper if each.hash == record.hash]
+    if outcomes.get("multibuffer") is plan.Outcome.DELIVERED:
+        return "delivered" if any(asked.get("multibuffer") is False for asked in same) else "otherwise"
+    return "left out" if outcomes.get("auto_blockify_size") is plan.Outcome.IGNORED and same else "otherwise"
 
 
 def _speed(compiled: Sequence[Outcome], again: Sequence[Outcome]) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from triton.compiler.compiler import triton_key
 
 #: Liger asks for the size of the unified buffer where no device tells it: 192 KiB, as on the chips A2.
 os.environ.setdefault("ASCEND_UB_CAPACITY_BITS", str(192 * 1024 * 8))
@@ -57,7 +58,9 @@ def call(module: str, path: str, arguments: list[Any]) -> None:
 def main(package: str) -> None:
     """Call them all."""
     known = json.loads(Path(__file__).with_suffix(".json").read_text())[package]
-    importlib.import_module(known["modules"][0])  # once, before the processes part
+    # Once, before the processes part: the import, and the key of all of Triton that is in every kernel's.
+    importlib.import_module(known["modules"][0])
+    triton_key()
     for module in known["modules"]:
         for path, arguments in known["operators"].items():
             process = os.fork()
