@@ -246,6 +246,11 @@ def config_class() -> Any:
     return sys.modules["triton.runtime.autotuner"].Config
 
 
+def kernel_class() -> Any:
+    """The class of kernels, and of what is wrapped around them: `fn` is what is inside."""
+    return sys.modules["triton.runtime.jit"].KernelInterface
+
+
 def config_drops_unknown() -> bool:
     """Whether `Config` takes any keyword and drops what it does not know, as that of triton-ascend 3.2.0."""
     try:

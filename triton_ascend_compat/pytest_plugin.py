@@ -8,6 +8,8 @@ marker `ascend_offline`, or one of the fixtures). The work is done in `checking.
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 import threading
 from collections.abc import Generator
 from pathlib import Path
@@ -159,6 +161,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     output = getattr(session.config, "workeroutput", None)
     if run is not None and output is not None:
         output[MARKER] = run.as_dict()
+    elif run is not None and run.late_failures() and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -271,13 +275,16 @@ def _the_run(config: pytest.Config) -> Run:
     if _RUN not in config.stash:
         from triton_ascend_compat.checking.testing import Run
 
+        cache = config.getoption("ascend_cache")
+        watched = sys.modules.get("triton_ascend_compat.checking.child")
         config.stash[_RUN] = Run(
             chips=[name for word in config.getoption("ascend_chip") or () for name in word.split(",") if name]
             or list(config.getini("ascend_chips")),
             hivm=bool(config.getoption("ascend_hivm") or config.getini("ascend_hivm")),
-            cache=config.getoption("ascend_cache"),
+            cache=os.path.abspath(cache) if cache else None,  # noqa: PTH100 - no other import for it
             leaks_fail=(config.getoption("ascend_leaks") or config.getini("ascend_leaks")) == "error",
-            records=config.getoption("ascend_records"),
+            # A pytest that a test, or a target of `check`, has started tells these.
+            records=config.getoption("ascend_records") or getattr(watched, "own_file", None),
             tuner_failures=config.getoption("ascend_tuner_failures")
             or config.getini("ascend_tuner_failures"),
             execute=bool(config.getoption("ascend_execute") or config.getini("ascend_execute")),

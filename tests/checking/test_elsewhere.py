@@ -120,6 +120,86 @@ def test_each_test_has_its_own_and_the_environment_comes_back(run: Any, tmp_path
     assert sum('"record"' in line for line in lines) == 2
 
 
+COMPARES = "    y = numpy.zeros(8, 'float32')\n    add[(1,)](y, y, y, 8, XBLOCK=8{})\n    assert y[0] == 2\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "failed"),
+    [
+        (COMPARES.format(""), False),
+        (COMPARES.format(", auto_blockify_size=2"), True),
+        ("    started('fork', launch, 32)\n" + COMPARES.format(""), True),
+    ],
+)
+def test_what_is_wrong_otherwise_is_no_skip(run: Any, body: str, failed: bool) -> None:
+    tests = f"{PREAMBLE}\nimport numpy\ndef test_it():\n{body}"
+    done = run(tests, "--ascend-offline", "--ascend-leaks=error", "-W", "ignore")
+    assert ("1 failed" if failed else "1 skipped") in done.stdout, done.stdout
+
+
+def test_a_tuner_in_a_thread_skips_what_it_is_there_to_skip(run: Any) -> None:
+    tests = (
+        f"{PREAMBLE}\nfrom tests.offline.kernels import tuned\ndef test_it():\n"
+        "    tuner = tuned([32, 64], fn=wide_only)\n"
+        "    t = threading.Thread(target=lambda: tuner[(1,)](*POINTERS, 9)); t.start(); t.join()\n"
+    )
+    done = run(tests, "--ascend-offline")
+    assert "1 passed" in done.stdout, done.stdout
+    assert "ruled out wide_only" in done.stdout
+
+
+def test_a_forked_process_tells_as_much_as_a_spawned_one(run: Any) -> None:
+    tests = (
+        f"{PREAMBLE}\ndef crash(_):\n"
+        "    triton.compiler.compiler.ast_to_ttir = lambda *_, **__: os.abort()\n    launch(64)\n"
+        "def lose(_):\n    triton.Config({}, auto_blockify_size=2)\n"
+        "def isolate(_):\n    subprocess.run([sys.executable, '-I', '-c', ''])\n"
+        "def test_crash(): started('fork', crash, 0)\n"
+        "def test_lose(): started('fork', lose, 0)\n"
+        "def test_isolate(): started('fork', isolate, 0)\n"
+    )
+    done = run(tests, "--ascend-offline", "--ascend-leaks=error", "-W", "ignore", "-rA")
+    assert "the process ended while this was compiled" in done.stdout, done.stdout
+    for name, ended in (("crash", "FAILED"), ("lose", "FAILED"), ("isolate", "PASSED")):
+        assert f"{ended} test_it.py::test_{name}" in done.stdout, done.stdout
+    assert "a child process ran outside of the check: " in done.stdout
+
+
+def test_what_a_process_for_several_tests_compiles_fails_the_run(run: Any) -> None:
+    tests = (
+        f"{PREAMBLE}\ndef test_one():\n    started('forkserver', launch, 64)\n"
+        "def test_two():\n    started('forkserver', launch, 32)\n"
+    )
+    done = run(tests, "--ascend-offline")
+    assert "in a process whose test had ended: wide_only [XBLOCK=32]" in done.stdout, done.stdout
+    assert done.returncode == 1
+
+
+def test_a_pytest_inside_counts(run: Any) -> None:
+    tests = (
+        f"{PREAMBLE}\ndef test_inner():\n    launch(32 if 'INNER' in os.environ else 64)\n"
+        "def test_outer():\n"
+        "    if 'INNER' not in os.environ:\n"
+        "        words = [*sys.orig_argv[1:], '-k', 'test_inner']\n"
+        "        subprocess.run([sys.executable, *words], env={**os.environ, 'INNER': '1'})\n"
+    )
+    done = run(tests, "--ascend-offline")
+    assert "2 compiles of 1 kernels, 1 failed" in done.stdout, done.stdout
+
+
+def test_a_compile_that_goes_on_is_no_failure(run: Any) -> None:
+    tests = (
+        f"{PREAMBLE}\nimport time\ndef slowly():\n"
+        "    def slow(*_, **__):\n        open('begun', 'w').close(); time.sleep(5)\n"
+        "    triton.compiler.compiler.ast_to_ttir = slow\n    launch(64)\n"
+        "def test_it():\n"
+        "    subprocess.Popen([sys.executable, '-c', 'import test_it; test_it.slowly()'], stderr=-3)\n"
+        "    while not os.path.exists('begun'): time.sleep(0.05)\n"
+    )
+    done = run(tests, "--ascend-offline", "-W", "ignore")
+    assert "1 passed" in done.stdout, done.stdout
+
+
 def test_workers_of_xdist(run: Any) -> None:
     pytest.importorskip("xdist", reason="pytest-xdist is not installed")
     tests = f"{PREAMBLE.replace('SIZE = 64', 'SIZE = 32')}\ndef test_it():\n    started('fork', launch, 32)\n"

@@ -212,6 +212,20 @@ def test_a_compiler_that_crashes_is_a_failure_of_its_kernel(before: str, code: i
     assert got == code
 
 
+def test_a_front_end_that_runs_alone_is_no_crash() -> None:
+    code, told = target(
+        "two[(1,)](Y, 1)\n"
+        "from triton._C.libtriton import ir\n"
+        "source = triton.compiler.ASTSource(two, {'y': '*fp32'}, {'N': 2})\n"
+        "target = triton.runtime.driver.active.get_current_target()\n"
+        "backend = triton.compiler.compiler.make_backend(target)\n"
+        "options = backend.parse_options(source.parse_options())\n"
+        "context = ir.context(); ir.load_dialects(context); backend.load_dialects(context)\n"
+        "source.make_ir(options, backend.get_codegen_implementation(), backend.get_module_map(), context)\n"
+    )
+    assert (code, kernels(told)) == (0, [("two", True)]), told
+
+
 @pytest.mark.parametrize("before", ["", "os.fork() and os._exit(os.waitpid(-1, 0)[1])\n"])
 def test_a_refusal_that_nobody_hears_of_counts_though_nothing_comes_after_it(before: str) -> None:
     code, told = target(
@@ -240,6 +254,13 @@ def test_a_refusal_that_nobody_hears_of_counts_though_nothing_comes_after_it(bef
         ("subprocess.Popen([sys.executable, 'worker.py'])", False),
         ("os.system('PYTHONPATH=$PYTHONPATH:. ' + sys.executable + ' -u worker.py')", False),
         ("subprocess.run('echo worker.py -I; ' + sys.executable + ' -u worker.py -I', shell=True)", False),
+        ("subprocess.run(['grep', '-r', 'PYTHONPATH=', 'worker.py'])", False),
+        ("subprocess.run(['grep', 'python -I', 'worker.py'])", False),
+        ("subprocess.run(['ls', 'worker.py'], env={'PATH': os.environ['PATH']})", False),
+        (
+            "subprocess.run(['sh', '-c', sys.executable + ' worker.py'], env={'PATH': os.environ['PATH']})",
+            True,
+        ),
     ],
 )
 def test_a_child_that_cannot_be_recorded_is_told(start: str, outside: bool) -> None:
@@ -362,7 +383,7 @@ def test_shards_make_one_report_again() -> None:
     for wrong, why in (
         (files[:1], "shard 2/2 is missing"),
         ([*files, files[0]], "some are of the same shard"),
-        (["none.json"], "a target at least"),
+        (["none.json"], "has to tell of a target"),
     ):
         result = check("--merge", *wrong)
         assert (result.exit_code, why in result.stderr) == (2, True)

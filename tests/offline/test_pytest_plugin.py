@@ -238,6 +238,10 @@ class TestCase(unittest.TestCase):
     def test_fails_a_case(self):
         self.assertEqual(1, 2)
 
+    def test_fails_a_case_that_raises_nothing(self):
+        with self.assertRaises(ValueError):
+            launch()
+
 def test_skips_where_a_config_was_ruled_out():
     x, y = numpy.ones(8, "float32"), numpy.zeros(8, "float32")
     tuned([32, 128], fn=wide_only)[(1,)](x, x, y, 8)
@@ -293,6 +297,18 @@ def test_skips_what_a_pointer_in_memory_leads_to():
     add[(1,)](x, x, x.copy(), 8, XBLOCK=8)
     assert y[0] == 2
 
+def test_fails_what_raises_nothing():
+    x, y = launch()
+    with pytest.raises(ValueError):
+        add[(1,)](x, x, y, 8, XBLOCK=8)
+
+def test_fails_a_number_bound_anew():
+    x, y = launch()
+    n = 8
+    add[(1,)](x, x, y, n, XBLOCK=8)
+    n = n + 1
+    assert n == 5
+
 def test_fails_in_one_line():
     x, y = launch(); assert y.shape == (9,), y
 
@@ -338,7 +354,7 @@ def test_only_assertions_on_results_that_nothing_computed_are_skipped(run: Any) 
     done = run(COMPARES, "--ascend-offline", "-rA")
     told = [line for line in done.stdout.splitlines() if line.startswith(("FAILED test", "SKIPPED"))]
     assert all("test_fails" in line for line in told if line.startswith("FAILED"))
-    assert "21 failed, 16 skipped" in done.stdout, done.stdout
+    assert "24 failed, 16 skipped" in done.stdout, done.stdout
     assert "1 compiles, no launch executed: there are no results to compare" in done.stdout
 
 

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from triton_ascend_compat.offline.records import ConfigKey
 
 
+#: The file of lines of this process; None where nobody asked for one at its start.
+own_file: str | None = None
+
 #: What Python's audit hooks call the start of a program.
 STARTS = ("subprocess.Popen", "os.posix_spawn", "os.exec", "os.system")
 
@@ -56,6 +59,8 @@ class RecordFile:
             self.add(record)
         for key in outcome.config_keys:
             self.write(config_key=key.as_dict())
+        for command in outcome.outside:
+            self.write(outside=command)
         self.write(launches=outcome.launches)
         if outcome.tally is not None:
             self.write(tally=outcome.tally.as_dict())
@@ -116,14 +121,11 @@ class _Process:
         import triton_ascend_compat
         from triton_ascend_compat.checking import going_on
         from triton_ascend_compat.offline import offline
-        from triton_ascend_compat.offline.compiling import Compile
         from triton_ascend_compat.offline.session import Session
         from triton_ascend_compat.shim import Hook
 
         self.stack = contextlib.ExitStack()
-        Hook(Session, "add", self._wrap_add).put()
-        Hook(Compile, "builds", self._wrap_builds).put()
-        Hook(Session, "config_made", self._wrap_config_made).put()
+        self.listen()
         if self.kind == "pytest" and "triton_ascend_compat.pytest_plugin" in sys.modules:
             return
         Hook(Session, "largest_fit", self._wrap_largest_fit).put()
@@ -134,6 +136,16 @@ class _Process:
         self.sessions.append(session)
         if self.kind != "pytest":  # where a test waits for what becomes of the process
             going_on.install(lambda where: self.file.write(went_on=where))
+
+    def listen(self) -> None:
+        """Hear of what sessions record."""
+        from triton_ascend_compat.offline.compiling import Compile
+        from triton_ascend_compat.offline.session import Session
+        from triton_ascend_compat.shim import Hook
+
+        Hook(Session, "add", self._wrap_add).put()
+        Hook(Compile, "builds", self._wrap_builds).put()
+        Hook(Session, "config_made", self._wrap_config_made).put()
 
     def _wrap_add(self, original: Any) -> Any:
         """`Session.add`: write the record, whoever opened the session, and mark the exception behind it."""
@@ -236,12 +248,28 @@ def start() -> None:
         return
     # The first to register is the last to be called, behind all that the target registers. Finalizers come
     # still later, and this one is the last of them: what they launch is recorded, too.
+    global own_file
+    own_file = records_of(value)
     weakref.finalize(process, process.close)
     atexit.register(process.ends)
     sys.meta_path.append(process)
     import_hook.arm("torch", process.stand_in)
     import_hook.arm("triton", process.triton_imported)
     sys.addaudithook(process.program_starts)
+
+
+def record_forked(value: str | None, session: Session) -> None:
+    """Record this process, which was forked from a pytest with an open session; `value` is the variable's."""
+    if value is not None:
+        process = _Process(value)
+        process.sessions.append(session)
+        process.listen()
+        sys.addaudithook(process.program_starts)
+
+
+def records_of(value: str) -> str:
+    """The file of lines in the variable's value."""
+    return value.split("\n", 5)[4]
 
 
 def unrecorded(event: str, arguments: tuple[Any, ...]) -> str | None:
@@ -263,16 +291,41 @@ def unrecorded(event: str, arguments: tuple[Any, ...]) -> str | None:
         line = " ".join(str(word) if isinstance(word, int) else os.fsdecode(word) for word in words)
         env = arguments[-1]
     env = {os.fsdecode(k): os.fsdecode(v) for k, v in (os.environ if env is None else env).items()}
-    inherits = VARIABLE in env and CHILDREN in env.get("PYTHONPATH", "").split(os.pathsep)
-    # Python's -I, -E and -S, also as in -IB, behind other switches.
-    isolated = r"python[\d.]*['\"]?(\s+-([XW]\s*\S+|[^\sXWcmIES-]+))*\s+-[^\sXWcm-]*[IES]"
-    replaced = r"(?<![\w${])PYTHONPATH(?!=\S*\$)|\benv\s+(-|-i|--ignore-environment)\s"
     own = os.path.join(os.path.dirname(os.path.dirname(CHILDREN)), "offline")  # noqa: PTH118, PTH120
     if own in line:  # what computes launches
         return None
-    if inherits and not re.search(isolated, line) and (CHILDREN in line or not re.search(replaced, line)):
-        return None
-    return re.sub(r"^(\S*/)?sh -c ", "", line)
+    inherits = VARIABLE in env and CHILDREN in env.get("PYTHONPATH", "").split(os.pathsep)
+    told: object
+    if inherits:
+        # Python as a command: with -I, -E or -S, also as in -IB, behind other switches; or with another
+        # PYTHONPATH, unless that holds the one of before.
+        python = r"(?:^|[;&|(]\s*|/|-c\s+|\b(?:exec|nohup|time|nice)\s+)python[\d.]*['\"]?"
+        isolated = python + r"(\s+-([XW]\s*\S+|[^\sXWcmIES-]+))*\s+-[^\sXWcm-]*[IES]"
+        another = r"\bPYTHONPATH=(?!\S*\$)|(?:^|\s)(-u|unset)\s*PYTHONPATH\b"
+        emptied = r"\benv\s+(-|-i|--ignore-environment)\s"
+        replaced = CHILDREN not in line and re.search(f"({another}|{emptied}).*python", line)
+        told = replaced or re.search(isolated, line)
+    else:
+        told = event == "os.system" or _may_be_python(arguments[0], env)
+    return re.sub(r"^(\S*/)?sh -c ", "", line) if told else None
+
+
+def _may_be_python(program: Any, env: dict[str, str]) -> bool:
+    """Whether a program (a path, or an open file's number) is Python, a shell or the like, or a script."""
+    import re
+    import shutil
+
+    if isinstance(program, int):
+        return True
+    program = os.fsdecode(program)
+    name = os.path.basename(program)  # noqa: PTH119 - see the module
+    if re.match(r"python|pypy|(ba|da|k|z)?sh$|(env|nice|nohup|setsid|sudo|timeout|xargs)$", name):
+        return True
+    try:
+        with FileIO(shutil.which(program, path=env.get("PATH")) or program) as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return False
 
 
 def text_of(error: BaseException) -> str:

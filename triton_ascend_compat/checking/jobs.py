@@ -14,7 +14,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable
@@ -237,7 +237,7 @@ class _Running:
         self.output = file.with_suffix(".out")
         self.started = time.monotonic()
         self.told: str | None = None
-        self.left: list[str] = []
+        self.left: dict[int, str] = {}
         file.parent.mkdir(exist_ok=True)  # an earlier target may have emptied the folder of temporary files
         with self.output.open("wb") as sink:
             self.process = subprocess.Popen(
@@ -262,7 +262,7 @@ class _Running:
         while strays and self.told is None and time.monotonic() < limit:
             time.sleep(0.02)
             strays = _with_environment(mark)
-        self.left = [f"{command} (still running when the target ended)" for command in strays.values()]
+        self.left = strays
         for number in (signal.SIGTERM, signal.SIGKILL):
             strays = _with_environment(mark)
             for kill, pid in [(os.killpg, self.process.pid), *((os.kill, stray) for stray in strays)]:
@@ -279,7 +279,7 @@ class _Running:
         with contextlib.suppress(FileNotFoundError), self.output.open("rb") as file:
             file.seek(max(0, self.output.stat().st_size - MOST_OUTPUT))
             told = file.read().decode(errors="replace")
-        outcome = read(self.job, self.file, self.process.pid)
+        outcome = read(self.job, self.file, self.process.pid, self.left)
         failure, code = self.told, self.process.returncode
         passed = failure is None and self.job.target.kind == "pytest" and code == 0
         if failure is None and self.job.target.kind == "pytest":
@@ -288,13 +288,14 @@ class _Running:
             failure = _death(code, told)
         elif failure is None:
             failure = outcome.failure if code != 0 else None
-        if self.told is None and not self.file.exists():
+        if failure is None and not self.file.exists():
             failure = f"what it recorded is gone: there is no {self.file}"
+        left = [f"{command} (still running when the target ended)" for command in self.left.values()]
         return dataclasses.replace(
             outcome,
             failure=failure,
             stopped_at=outcome.stopped_at if code != 0 else None,
-            outside=(*outcome.outside, *(self.left if self.told is None else ())),
+            outside=(*outcome.outside, *(left if self.told is None else ())),
             output=told,
             tests_passed=passed,
         )
@@ -375,8 +376,9 @@ def _with_environment(text: bytes) -> dict[int, str]:
     return found
 
 
-def read(job: Job, file: Path, pid: int = -1) -> Outcome:
-    """What the file of records tells of the job, whose own process is `pid`."""
+def read(job: Job, file: Path, pid: int = -1, killed: Collection[int] = ()) -> Outcome:
+    """What the file of records tells of the job, whose own process is `pid`. What a process was compiling
+    when it died is a failure, unless it is among the `killed`, which had no time left."""
     records: list[CompileRecord] = []
     launches, tests, tallies = 0, [], []
     failure: str | None = None
@@ -402,6 +404,7 @@ def read(job: Job, file: Path, pid: int = -1) -> Outcome:
         outside += [line["outside"]] if "outside" in line else []
         tests += [line["test"]] if "test" in line else []
         end = line.get("end", {})
+        begun = {key: lost for key, lost in begun.items() if key[0] != end.get("pid")}
         if end.get("of_kernel"):
             records = _unawaited(records, end["pid"])
         if end.get("pid") == pid and end["error"] is not None and job.target.kind != "pytest":
@@ -410,12 +413,14 @@ def read(job: Job, file: Path, pid: int = -1) -> Outcome:
                 None if end["of_kernel"] else f"{end['error']}" + (f" at {end['at']}" if end["at"] else "")
             )
     for lost in begun.values():
+        if lost.pid in killed or _runs(lost.pid):
+            continue
         records.append(lost)
         stopped_at = lost.location if lost.pid == pid and job.target.kind != "pytest" else stopped_at
     tally = _tally_of(tallies) if job.execute else None
     if tests:
         own = list(dict.fromkeys(tests))  # workers of xdist import the same
-        failure = f"{len(own)} failed of their own: {own[0]}"
+        failure = f"{len(own)} failed for a reason of their own: {own[0]}"
     elif failure is not None and launches:
         nothing = "no launch was executed, so there are no results to compare"
         excuse = tally.excuse() if tally is not None else nothing
@@ -423,6 +428,14 @@ def read(job: Job, file: Path, pid: int = -1) -> Outcome:
     once = tuple(dict.fromkeys(went_on)), tuple(dict.fromkeys(outside))
     left = tuple(findings.not_launched(config_keys, records))
     return Outcome(job, tuple(records), launches, failure, "", stopped_at, *once, tally, config_keys=left)
+
+
+def _runs(pid: int) -> bool:
+    """Whether there is such a process, which has not ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
 
 
 def _unawaited(records: list[CompileRecord], pid: int) -> list[CompileRecord]:

@@ -10,7 +10,7 @@ import pytest
 
 from triton_ascend_compat.checking import VARIABLE, child, going_on
 
-_FILE = child.RecordFile(os.environ[VARIABLE].split("\n")[4])
+_FILE = child.RecordFile(child.records_of(os.environ[VARIABLE]))
 
 
 def pytest_exception_interact(

@@ -86,6 +86,7 @@ class Run:
         self._judged: set[str] = set()
         self._told: list[dict[str, Any]] = []
         self._config_keys: list[dict[str, Any]] = []
+        self._late: list[str] = []
         self._launches = 0
         self._between = 0
         self._execute = execute
@@ -121,31 +122,37 @@ class Run:
         if session is None:
             return
         failing = judging.failing(session.records, self._tuner_failures)
-        # What a set-up did is judged with the test.
+        # What a set-up did is judged with the test; a teardown answers for its own.
         told = self._news(session, failing) if call.when != "setup" else []
-        if report.passed and told:
+        self._judged.update(told)
+        compares = report.failed and session.launches and not failing and _compares_results(call, session)
+        if told and (report.passed or compares):
             report.outcome, report.longrepr = "failed", "\n".join(told)
-            return
-        if report.failed and failing:
-            report.sections.append(("Ascend offline", "\n".join(map(_failure, failing))))
-        elif report.failed and session.launches and _compares_results(call, session):
+        elif compares:
+            self._skip(item, report, session)
+        elif report.failed and (failing or told):
+            report.sections.append(("Ascend offline", "\n".join([*map(_failure, failing), *told])))
+
+    def _skip(self, item: pytest.Item, report: pytest.TestReport, session: Session) -> None:
+        """Skip a test that compares results, unless they were all computed."""
+        reason: str | None = "no launch executed: there are no results to compare"
+        if session.executor is not None:
+            reason = session.executor.tally.excuse()
+        if reason is not None:
             file, line, _ = item.location
-            reason: str | None = "no launch executed: there are no results to compare"
-            if session.executor is not None:
-                reason = session.executor.tally.excuse()
-                if reason is None:
-                    return
             reason = f"{len(session.records)} compiles, {reason}"
             report.outcome = "skipped"
             report.longrepr = (str(item.path or file), (line or 0) + 1, f"Skipped: {reason}")
 
     def _news(self, session: Session, failing: list[CompileRecord]) -> list[str]:
-        """Why a test fails though it passed; a teardown answers for its own."""
-        elsewhere, in_threads = self._elsewhere.seen(), self._elsewhere.in_threads
+        """Why a test fails though it may have passed, without what it was told before."""
+        elsewhere = self._elsewhere.seen()
         records, keys = [*session.records, *elsewhere.records], [*session.config_keys, *elsewhere.config_keys]
-        swallowed = [r for r in failing if r.tuning is not None and r.tuning not in session.raised]
+        ended = [r for r in failing if r.tuning is None or r.tuning in session.raised]
+        swallowed = [r for r in failing if r not in ended]
         lost = judging.failing(elsewhere.records, self._tuner_failures)
-        alone = [*(r for r in lost if not r.awaited or r.tuning is not None), *in_threads]
+        alone = [r for r in lost if not r.awaited or r.tuning is not None]
+        alone += [r for r in self._elsewhere.in_threads if any(r is each for each in ended)]
         told = []
         for title, found in (
             ("misplaced compile options", _leaks(records, keys) if self._leaks_fail else []),
@@ -153,7 +160,6 @@ class Run:
             ("not compiled in a thread or process, where nothing waits for the error", map(_failure, alone)),
         ):
             news = [line for line in dict.fromkeys(found) if line not in self._judged]
-            self._judged.update(news)
             told += [f"{title}:", *news] if news else []
         return told
 
@@ -163,9 +169,10 @@ class Run:
         session = self._sessions.get(item.nodeid)
         if session is None:
             return None
-        tally = session.executor.tally if session.executor is not None else Tally()
         elsewhere = self._elsewhere.take()
-        tally.add((elsewhere.tally or Tally()).as_dict())
+        tally = Tally()
+        for one in (session.executor.tally if session.executor is not None else None, elsewhere.tally):
+            tally.add((one or Tally()).as_dict())
         if self._file is not None:
             self._file.pass_on(elsewhere)
         records = [*self._between_tests(), *session.with_fits(), *elsewhere.records]
@@ -184,11 +191,8 @@ class Run:
 
     def as_dict(self) -> dict[str, Any]:
         """What this process saw, for the one that prints the summary."""
-        late = self._elsewhere.late()
-        if self._file is not None:
-            for record in late:
-                self._file.add(record)
-        self._told += [record.as_dict() for record in (*self._between_tests(), *late)]
+        self.late_failures()
+        self._told += [record.as_dict() for record in self._between_tests()]
         outside = [key.as_dict() for key in (self._outer.config_keys if self._outer is not None else ())]
         return {
             "records": self._told,
@@ -196,10 +200,24 @@ class Run:
             "launches": self._launches,
             "tally": self._tally.as_dict(),
             "outside": self._elsewhere.outside,
+            "late": self._late,
         }
+
+    def late_failures(self) -> list[str]:
+        """A line for each kernel that did not compile in a process whose test had ended, where nothing waits
+        for the error."""
+        late = self._elsewhere.late()
+        self._told += [record.as_dict() for record in late]
+        for record in late:
+            if self._file is not None:
+                self._file.add(record)
+        lost = judging.failing(late, self._tuner_failures)
+        self._late += [_failure(r) for r in lost if not r.awaited or r.tuning is not None]
+        return self._late
 
     def add(self, told: dict[str, Any]) -> None:
         """Take what another process saw."""
+        self._late += told.get("late", [])
         self._told += told["records"]
         self._config_keys += told["config_keys"]
         self._launches += told["launches"]
@@ -227,6 +245,7 @@ class Run:
         lines += _leaks(records, map(ConfigKey.from_dict, seen["config_keys"]))
         lines += [f"{_where(record)}: {note}" for record in records if record.ok for note in record.notes]
         lines += map(reports.describe_outside, seen["outside"])
+        lines += [f"in a process whose test had ended: {line}" for line in seen["late"]]
         for line, count in collections.Counter(lines).items():
             terminal.write_line(line + (f" ({count} times)" if count > 1 else ""))
         if self._execute:
@@ -247,7 +266,7 @@ class Run:
                 check_chip(chip)
 
     def _heard(self, record: CompileRecord) -> None:
-        if not self._elsewhere.heard(record) and self._file is not None:
+        if self._elsewhere.heard(record) and self._file is not None:
             self._file.add(record)
 
     def _prepare(self, stack: contextlib.ExitStack) -> None:

@@ -67,7 +67,7 @@ class _Command(click.Command):
         try:
             return super().invoke(ctx)
         except OSError as error:  # a full disk, a reader that has gone: by no means a kernel's failure
-            raise _Cannot(f"the check or its report could not be ended: {error}") from error
+            raise _Cannot(f"the check or its report could not be finished: {error}") from error
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         at = min([args.index(word) for word in ("--", "pytest") if word in args], default=len(args))
@@ -252,7 +252,7 @@ def _merged(files: Sequence[str]) -> list[Outcome]:
     if len(shards) > len(wanted):
         raise BadTarget(f"of the reports of shards {', '.join(sorted(shards))} some are of the same shard")
     if not outcomes:
-        raise BadTarget("--merge: name the JSON reports; they are to tell of a target at least")
+        raise BadTarget("--merge: name the JSON reports; one at least has to tell of a target")
     return outcomes
 
 

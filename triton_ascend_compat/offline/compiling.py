@@ -424,15 +424,15 @@ def globals_read(source: Any) -> dict[str, str]:
         for owner in owners:
             for name in owner.keys() & function.__code__.co_names:
                 value = owner[name]
-                called = getattr(value, "fn", None)
-                if isinstance(value, ModuleType):
+                if type(value) is ModuleType:
                     if value.__name__ != "triton.language" and all(
                         vars(value) is not each for each in owners
                     ):
                         owners.append(vars(value))
-                elif inspect.isfunction(called):
-                    functions += [called] if called not in functions else []
-                elif isinstance(value, (str, int, float, tuple)) or type(value).__name__ in _READABLE:
+                elif issubclass(type(value), generations.kernel_class()):
+                    called = value.fn
+                    functions += [called] if inspect.isfunction(called) and called not in functions else []
+                elif issubclass(type(value), (str, int, float, tuple)) or type(value).__name__ in _READABLE:
                     found[f"{owner.get('__name__')}.{name}"] = repr(plain(value))
         if function is not kernel and function.__defaults__ is not None:
             found[f"{function.__module__}.{function.__qualname__}()"] = repr(plain(function.__defaults__))

@@ -111,7 +111,8 @@ class CompileRecord:
         config_number: the candidate's place among the tuner's configs, from 0; None where it has none.
         pid: the process that compiled.
         binary: SHA-256 of the final HIVM module; None where the HIVM stage did not run.
-        awaited: whether some code may wait for its error; False is said of threads and child processes only.
+        awaited: whether some code may wait for its error, as far as the process that writes the record looks:
+            one that `check` or a test has started.
     """
 
     kernel: str

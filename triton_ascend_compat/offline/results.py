@@ -22,6 +22,7 @@ from typing import Any
 _NOT_READ = {
     *("shape", "dtype", "device", "size", "ndim", "numel", "nelement", "stride", "dim", "layout"),
     *("itemsize", "element_size", "nbytes", "is_contiguous", "data_ptr", "requires_grad", "metadata", "asm"),
+    *("flags", "strides", "is_cuda", "is_cpu", "is_floating_point", "storage_offset", "untyped_storage"),
 }
 _NOT_READING = {"isinstance", "issubclass", "len", "type", "id", "hasattr", "callable"}
 
@@ -67,11 +68,12 @@ class Launched:
             return False
         for frame, line in reversed(list(_own_frames(error.__traceback__))):
             function = _function(frame)
-            if not asserts and not any(isinstance(node, ast.Raise) for node in _statements(function, line)):
+            if not asserts and not _fails_by_hand(_statements(function, line)[-1:]):
                 return False
             launched_at = self._codes.get(frame.f_code, 0)
             names = _names_behind(function, line, launched_at)
-            if not names.isdisjoint(_bound_anew(function, launched_at)):
+            anew = names & _bound_anew(function, launched_at)
+            if any(_is_array(frame.f_locals.get(name)) for name in anew):
                 return True
             if any(self._is_result(name, frame) for name in names):
                 return True
@@ -114,8 +116,15 @@ def _addresses(array: Any) -> list[int]:
     """What a small array of 64-bit integers holds: addresses, where a kernel loads pointers from it."""
     if str(getattr(array, "dtype", None)).removeprefix("torch.") not in ("int64", "uint64"):
         return []
-    found: list[int] = array.reshape(-1)[:_MOST_ADDRESSES].tolist()
+    try:
+        found: list[int] = array.reshape(-1)[:_MOST_ADDRESSES].tolist()
+    except Exception:  # a meta tensor, which has no values
+        return []
     return found
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) or _span(value) is not None
 
 
 def _parts(value: Any) -> Iterator[Any]:
@@ -153,8 +162,8 @@ def _names_behind(function: ast.AST, line: int, launched_at: int) -> set[str]:
     here = _statements(function, line)
     failed = [node for node in here if isinstance(node, ast.Assert)]  # of several in one line, the assertion
     around = [getattr(node, "test", None) for node in here if hasattr(node, "body")]
-    last = [node for node in here[-1:] if not isinstance(node, ast.Raise)]
-    names = _names_in([*(map(_asserted, failed) if failed else last), *around])
+    last = here[-1:] if not _fails_by_hand(here[-1:]) else []
+    names = _names_in([*(map(_asserted, failed) if failed else map(_head, last)), *around])
     makers = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr, ast.For)
     made = [node for node in ast.walk(function) if isinstance(node, makers)]
     made = [node for node in made if not _is_past(node, function, line, launched_at)]
@@ -191,6 +200,24 @@ def _bindings(node: Any) -> list[tuple[ast.AST, ast.AST]]:
 
 def _spans(node: ast.stmt, line: int) -> bool:
     return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
+def _fails_by_hand(statements: list[ast.stmt]) -> bool:
+    """Whether it is a `raise`, or a call of `pytest.fail` or a test case's: a condition says what failed."""
+    calls = [getattr(getattr(node, "value", None), "func", None) for node in statements]
+    return any(isinstance(node, ast.Raise) for node in statements) or "fail" in map(_name, calls)
+
+
+def _name(node: ast.AST | None) -> object:
+    return getattr(node, "attr", getattr(node, "id", None))
+
+
+def _head(node: Any) -> ast.AST:
+    """What a statement does itself, without the block below it."""
+    if isinstance(node, (ast.With, ast.AsyncWith)):
+        return ast.List([item.context_expr for item in node.items])
+    head: ast.AST = getattr(node, "test", getattr(node, "iter", node))
+    return ast.Pass() if head is node and hasattr(node, "body") else head
 
 
 def _asserted(node: ast.Assert) -> ast.AST:
