@@ -137,6 +137,18 @@ def test_what_is_wrong_otherwise_is_no_skip(run: Any, body: str, failed: bool) -
     assert ("1 failed" if failed else "1 skipped") in done.stdout, done.stdout
 
 
+@pytest.mark.parametrize(("compared", "ended"), [("y[0] == 2", "1 skipped"), ("1 == 2", "1 failed")])
+def test_a_process_that_compares_results_makes_a_skip(run: Any, compared: str, ended: str) -> None:
+    tests = (
+        f"{PREAMBLE}\nimport numpy\ndef inside():\n    y = numpy.zeros(8, 'float32')\n"
+        f"    add[(1,)](y, y, y, 8, XBLOCK=8)\n    assert {compared}\n"
+        "def test_it():\n"
+        "    subprocess.run([sys.executable, '-c', 'import test_it; test_it.inside()'], check=True)\n"
+    )
+    done = run(tests, "--ascend-offline")
+    assert ended in done.stdout, done.stdout
+
+
 def test_a_tuner_in_a_thread_skips_what_it_is_there_to_skip(run: Any) -> None:
     tests = (
         f"{PREAMBLE}\nfrom tests.offline.kernels import tuned\ndef test_it():\n"

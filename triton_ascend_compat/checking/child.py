@@ -213,15 +213,19 @@ class _Process:
         if os.getpid() != self.pid:
             return
         error: BaseException | None = getattr(sys, "last_value", None)
-        of_kernel = False
+        of_kernel = compares = False
         for session in self.sessions:
             self.file.end(session)
+            asserts = isinstance(error, AssertionError)
+            if error is not None and session.launches:
+                compares |= session.arguments.compared_by(error, asserts)
         if self.stack is not None:
             from triton_ascend_compat.checking import going_on
 
             of_kernel = going_on.is_of_a_kernel(error)
         sys.path[:] = self.path  # `json` is Python's own, whatever lies beside the script
         end: dict[str, object] = {"pid": self.pid, "of_kernel": of_kernel, "error": None, "at": None}
+        end["compares"] = compares
         if error is not None:
             told = type(error).__name__, text_of(error)
             end["error"], end["at"] = ": ".join(filter(None, told)), _place(error)

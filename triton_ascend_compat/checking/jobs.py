@@ -178,6 +178,7 @@ class Outcome:
         tally: what became of its launches; None where none was executed.
         config_keys: those that were left out of configs none of which was launched.
         tests_passed: whether this is a run of pytest that passed: what did not compile in it was expected.
+        compares: whether one of its processes ended as it compared results of launches.
     """
 
     job: Job
@@ -191,6 +192,7 @@ class Outcome:
     tally: Tally | None = None
     tests_passed: bool = False
     config_keys: tuple[ConfigKey, ...] = ()
+    compares: bool = False
 
     @property
     def empty(self) -> bool:
@@ -380,7 +382,7 @@ def read(job: Job, file: Path, pid: int = -1, killed: Collection[int] = ()) -> O
     """What the file of records tells of the job, whose own process is `pid`. What a process was compiling
     when it died is a failure, unless it is among the `killed`, which had no time left."""
     records: list[CompileRecord] = []
-    launches, tests, tallies = 0, [], []
+    launches, tests, tallies, compares = 0, [], [], False
     failure: str | None = None
     stopped_at: str | None = None
     went_on, outside, config_keys = [], [], []
@@ -405,6 +407,7 @@ def read(job: Job, file: Path, pid: int = -1, killed: Collection[int] = ()) -> O
         tests += [line["test"]] if "test" in line else []
         end = line.get("end", {})
         begun = {key: lost for key, lost in begun.items() if key[0] != end.get("pid")}
+        compares |= end.get("compares", False)
         if end.get("of_kernel"):
             records = _unawaited(records, end["pid"])
         if end.get("pid") == pid and end["error"] is not None and job.target.kind != "pytest":
@@ -427,7 +430,18 @@ def read(job: Job, file: Path, pid: int = -1, killed: Collection[int] = ()) -> O
         failure += f"; {excuse}" if excuse else ""
     once = tuple(dict.fromkeys(went_on)), tuple(dict.fromkeys(outside))
     left = tuple(findings.not_launched(config_keys, records))
-    return Outcome(job, tuple(records), launches, failure, "", stopped_at, *once, tally, config_keys=left)
+    return Outcome(
+        job,
+        tuple(records),
+        launches,
+        failure,
+        "",
+        stopped_at,
+        *once,
+        tally,
+        config_keys=left,
+        compares=compares,
+    )
 
 
 def _runs(pid: int) -> bool:

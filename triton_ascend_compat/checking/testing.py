@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import triton_ascend_compat
-from triton_ascend_compat.checking import reports
+from triton_ascend_compat.checking import jobs, reports
 from triton_ascend_compat.checking.child import RecordFile
 from triton_ascend_compat.checking.elsewhere import Elsewhere
 from triton_ascend_compat.offline import (
@@ -123,30 +123,33 @@ class Run:
             return
         failing = judging.failing(session.records, self._tuner_failures)
         # What a set-up did is judged with the test; a teardown answers for its own.
-        told = self._news(session, failing) if call.when != "setup" else []
+        elsewhere = self._elsewhere.seen()
+        told = self._news(session, elsewhere, failing) if call.when != "setup" else []
         self._judged.update(told)
-        compares = report.failed and session.launches and not failing and _compares_results(call, session)
+        compares = elsewhere.compares or (session.launches and _compares_results(call, session))
+        compares = report.failed and not failing and compares
         if told and (report.passed or compares):
             report.outcome, report.longrepr = "failed", "\n".join(told)
         elif compares:
-            self._skip(item, report, session)
+            self._skip(item, report, session, elsewhere)
         elif report.failed and (failing or told):
             report.sections.append(("Ascend offline", "\n".join([*map(_failure, failing), *told])))
 
-    def _skip(self, item: pytest.Item, report: pytest.TestReport, session: Session) -> None:
+    def _skip(
+        self, item: pytest.Item, report: pytest.TestReport, session: Session, elsewhere: jobs.Outcome
+    ) -> None:
         """Skip a test that compares results, unless they were all computed."""
         reason: str | None = "no launch executed: there are no results to compare"
         if session.executor is not None:
-            reason = session.executor.tally.excuse()
+            reason = _tally(session, elsewhere).excuse()
         if reason is not None:
             file, line, _ = item.location
-            reason = f"{len(session.records)} compiles, {reason}"
+            reason = f"{len(session.records) + len(elsewhere.records)} compiles, {reason}"
             report.outcome = "skipped"
             report.longrepr = (str(item.path or file), (line or 0) + 1, f"Skipped: {reason}")
 
-    def _news(self, session: Session, failing: list[CompileRecord]) -> list[str]:
+    def _news(self, session: Session, elsewhere: jobs.Outcome, failing: list[CompileRecord]) -> list[str]:
         """Why a test fails though it may have passed, without what it was told before."""
-        elsewhere = self._elsewhere.seen()
         records, keys = [*session.records, *elsewhere.records], [*session.config_keys, *elsewhere.config_keys]
         ended = [r for r in failing if r.tuning is None or r.tuning in session.raised]
         swallowed = [r for r in failing if r not in ended]
@@ -170,9 +173,6 @@ class Run:
         if session is None:
             return None
         elsewhere = self._elsewhere.take()
-        tally = Tally()
-        for one in (session.executor.tally if session.executor is not None else None, elsewhere.tally):
-            tally.add((one or Tally()).as_dict())
         if self._file is not None:
             self._file.pass_on(elsewhere)
         records = [*self._between_tests(), *session.with_fits(), *elsewhere.records]
@@ -180,7 +180,7 @@ class Run:
             "records": [record.as_dict() for record in records],
             "config_keys": [key.as_dict() for key in (*session.config_keys, *elsewhere.config_keys)],
             "launches": session.launches + elsewhere.launches,
-            "tally": tally.as_dict(),
+            "tally": _tally(session, elsewhere).as_dict(),
         }
 
     def _between_tests(self) -> list[CompileRecord]:
@@ -292,6 +292,14 @@ def _usage_errors() -> Iterator[None]:
         yield
     except _CANNOT as error:
         raise pytest.UsageError(f"Ascend offline mode: {error}") from error
+
+
+def _tally(session: Session, elsewhere: jobs.Outcome) -> Tally:
+    """What became of the launches of a test, and of its processes."""
+    tally = Tally()
+    for one in (session.executor.tally if session.executor is not None else None, elsewhere.tally):
+        tally.add((one or Tally()).as_dict())
+    return tally
 
 
 def _compares_results(call: pytest.CallInfo[None], session: Session) -> bool:
