@@ -468,7 +468,11 @@ def test_an_error_is_told_in_its_own_words_and_in_one_line() -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 @pytest.mark.parametrize("full", [{"stdout"}, {"stderr"}, {"stdout", "stderr"}])
-def test_a_report_that_cannot_be_written_is_no_kernel_s_failure(full: set[str]) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_report_that_cannot_be_written_is_no_kernel_s_failure(
+    full: set[str], unbuffered: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     Path("script.py").write_text(KERNELS + "launch(1)\n")
     command = [sys.executable, "-m", "triton_ascend_compat", "check", "script.py"]
     with Path("/dev/full").open("w") as disk:

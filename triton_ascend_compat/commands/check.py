@@ -54,6 +54,15 @@ class _Cannot(click.ClickException):
             click.echo(f"Error: {reports.clean(self.format_message())}", err=True)
 
 
+def _let_go() -> None:
+    """Forget what standard output and error could not write."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 class _Command(click.Command):
     """Leaves to a target what is its own: all words behind a `--`, and behind a plain `pytest`."""
 
@@ -65,8 +74,13 @@ class _Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            finally:  # not when Python ends, which has an exit code of its own for what cannot be written then
+                sys.stdout.flush()
+                sys.stderr.flush()
         except OSError as error:  # a full disk, a reader that has gone: by no means a kernel's failure
+            _let_go()
             raise _Cannot(f"the check or its report could not be finished: {error}") from error
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
