@@ -76,7 +76,7 @@ class _Command(click.Command):
         try:
             try:
                 return super().invoke(ctx)
-            finally:  # not when Python ends, which has an exit code of its own for what cannot be written then
+            finally:  # not when Python ends, which has an exit code of its own for that
                 sys.stdout.flush()
                 sys.stderr.flush()
         except OSError as error:  # a full disk, a reader that has gone: by no means a kernel's failure
