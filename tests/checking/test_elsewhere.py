@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.checking.test_check import check
+from tests.offline.test_hivm import REAL
 from tests.offline.test_pytest_plugin import TESTS
 from tests.offline.test_pytest_plugin import run as run
 from triton_ascend_compat.checking import jobs
@@ -197,6 +198,33 @@ def test_a_pytest_inside_counts(run: Any) -> None:
     )
     done = run(tests, "--ascend-offline")
     assert "2 compiles of 1 kernels, 1 failed" in done.stdout, done.stdout
+
+
+def test_check_ends_and_tells_what_a_test_leaves_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("test_it.py").write_text(
+        f"{TESTS}{PREAMBLE}\nWORDS = [sys.executable, '-c', 'import time; time.sleep(61.5)']\n"
+        "def test_it():\n    launch(64)\n    subprocess.Popen(WORDS, start_new_session=True)\n"
+    )
+    result = check("pytest", "-p", "no:cacheprovider", "test_it.py")
+    assert "time.sleep(61.5) (still running when the target ended)" in result.stdout
+    commands = [file.read_bytes() for file in Path("/proc").glob("[0-9]*/cmdline") if file.exists()]
+    assert not [each for each in commands if b"time.sleep(61.5)" in each]
+
+
+@pytest.mark.skipif(not REAL, reason="ascendnpu-ir (160 MB) is not installed")
+def test_what_processes_computed_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("test_it.py").write_text(
+        f"{TESTS}{PREAMBLE}\nimport numpy\ndef compute(_):\n    y = numpy.zeros(8, 'float32')\n"
+        "    add[(1,)](y, y, y, 8, XBLOCK=8)\n"
+        "def test_it():\n    compute(0)\n    started('spawn', compute, 0)\n"
+    )
+    result = check("--execute", "--format=json", "pytest", "-p", "no:cacheprovider", "test_it.py")
+    (told,) = json.loads(result.stdout)["targets"]
+    assert (told["execution"]["computed"], told["launches"]) == (2, 2)
 
 
 def test_a_compile_that_goes_on_is_no_failure(run: Any) -> None:

@@ -488,7 +488,12 @@ from conf import NAMED
 class Odd:
     __str__ = __repr__ = None
 
+class Proxy:
+    def __getattr__(self, name):
+        raise RuntimeError(name)
+
 ODD, KIND = Odd(), tl.{2}
+store = Proxy()  # of the name of an attribute that kernels read
 OWN = tl.constexpr({0})
 DEFAULT: tl.constexpr = {1}
 
