@@ -13,7 +13,7 @@ import pytest
 
 from tests.checking.test_check import check
 from tests.offline.test_hivm import REAL
-from tests.offline.test_pytest_plugin import TESTS
+from tests.offline.test_pytest_plugin import ROOT, TESTS
 from tests.offline.test_pytest_plugin import run as run
 from triton_ascend_compat.checking import jobs
 
@@ -204,6 +204,7 @@ def test_check_ends_and_tells_what_a_test_leaves_running(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     Path("test_it.py").write_text(
         f"{TESTS}{PREAMBLE}\nWORDS = [sys.executable, '-c', 'import time; time.sleep(61.5)']\n"
         "def test_it():\n    launch(64)\n    subprocess.Popen(WORDS, start_new_session=True)\n"
@@ -217,6 +218,7 @@ def test_check_ends_and_tells_what_a_test_leaves_running(
 @pytest.mark.skipif(not REAL, reason="ascendnpu-ir (160 MB) is not installed")
 def test_what_processes_computed_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     Path("test_it.py").write_text(
         f"{TESTS}{PREAMBLE}\nimport numpy\ndef compute(_):\n    y = numpy.zeros(8, 'float32')\n"
         "    add[(1,)](y, y, y, 8, XBLOCK=8)\n"
@@ -250,6 +252,7 @@ def test_workers_of_xdist(run: Any) -> None:
 
 def test_check_is_told_of_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     Path("test_it.py").write_text(
         f"{TESTS}{PREAMBLE}\ndef leak(size):\n    launch(size)\n"
         "    triton.Config({}, auto_blockify_size=2)\n"
@@ -264,8 +267,11 @@ def test_check_is_told_of_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert {key["fate"]["key"] for key in told["config_keys"]} == {"auto_blockify_size"}
 
 
-def test_a_process_that_outlives_the_run_is_left_alone(tmp_path: Path) -> None:
+def test_a_process_that_outlives_the_run_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job = jobs.Job(jobs.Target("pytest", "pytest"), "Ascend910B2")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     environment = job.environment(tmp_path / "gone" / "0.jsonl")
     code = "import triton, tests.offline.kernels; print('fine')"
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)

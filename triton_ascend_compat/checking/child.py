@@ -238,9 +238,10 @@ class _Process:
 
 
 def start() -> None:
-    """Record this process, if the environment asks for it."""
+    """Record this process, if the environment asks for it; once, also where two copies of this package do."""
+    global own_file
     value = os.environ.get(VARIABLE)
-    if value is None:
+    if value is None or own_file is not None:
         return
     import weakref
 
@@ -252,7 +253,6 @@ def start() -> None:
         return
     # The first to register is the last to be called, behind all that the target registers. Finalizers come
     # still later, and this one is the last of them: what they launch is recorded, too.
-    global own_file
     own_file = records_of(value)
     weakref.finalize(process, process.close)
     atexit.register(process.ends)
