@@ -72,6 +72,19 @@ def expect(call, *arguments):
 """
 
 
+@pytest.fixture
+def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Runs `check pytest` on tests, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+    def checked(tests: str, *options: str) -> Any:
+        Path("test_it.py").write_text(TESTS + tests)
+        return check(*options, "pytest", "-p", "no:cacheprovider", "test_it.py")
+
+    return checked
+
+
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("size", [64, 32])
 def test_it_is_told_and_judged(run: Any, start: str, size: int) -> None:
@@ -200,31 +213,25 @@ def test_a_pytest_inside_counts(run: Any) -> None:
     assert "2 compiles of 1 kernels, 1 failed" in done.stdout, done.stdout
 
 
-def test_check_ends_and_tells_what_a_test_leaves_running(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    Path("test_it.py").write_text(
-        f"{TESTS}{PREAMBLE}\nWORDS = [sys.executable, '-c', 'import time; time.sleep(61.5)']\n"
+def test_check_ends_and_tells_what_a_test_leaves_running(checked: Any) -> None:
+    tests = (
+        f"{PREAMBLE}\nWORDS = [sys.executable, '-c', 'import time; time.sleep(61.5)']\n"
         "def test_it():\n    launch(64)\n    subprocess.Popen(WORDS, start_new_session=True)\n"
     )
-    result = check("pytest", "-p", "no:cacheprovider", "test_it.py")
+    result = checked(tests)
     assert "time.sleep(61.5) (still running when the target ended)" in result.stdout
     commands = [file.read_bytes() for file in Path("/proc").glob("[0-9]*/cmdline") if file.exists()]
     assert not [each for each in commands if b"time.sleep(61.5)" in each]
 
 
 @pytest.mark.skipif(not REAL, reason="ascendnpu-ir (160 MB) is not installed")
-def test_what_processes_computed_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    Path("test_it.py").write_text(
-        f"{TESTS}{PREAMBLE}\nimport numpy\ndef compute(_):\n    y = numpy.zeros(8, 'float32')\n"
+def test_what_processes_computed_counts_once(checked: Any) -> None:
+    tests = (
+        f"{PREAMBLE}\nimport numpy\ndef compute(_):\n    y = numpy.zeros(8, 'float32')\n"
         "    add[(1,)](y, y, y, 8, XBLOCK=8)\n"
         "def test_it():\n    compute(0)\n    started('spawn', compute, 0)\n"
     )
-    result = check("--execute", "--format=json", "pytest", "-p", "no:cacheprovider", "test_it.py")
+    result = checked(tests, "--execute", "--format=json")
     (told,) = json.loads(result.stdout)["targets"]
     assert (told["execution"]["computed"], told["launches"]) == (2, 2)
 
@@ -250,15 +257,13 @@ def test_workers_of_xdist(run: Any) -> None:
     assert "1 compiles of 1 kernels, 1 failed" in done.stdout
 
 
-def test_check_is_told_of_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    Path("test_it.py").write_text(
-        f"{TESTS}{PREAMBLE}\ndef leak(size):\n    launch(size)\n"
+def test_check_is_told_of_it_too(checked: Any) -> None:
+    tests = (
+        f"{PREAMBLE}\ndef leak(size):\n    launch(size)\n"
         "    triton.Config({}, auto_blockify_size=2)\n"
         "def test_it():\n    started('fork', leak, 64)\n    started('spawn', leak, 64)\n    python()\n"
     )
-    result = check("--format=json", "pytest", "-p", "no:cacheprovider", "test_it.py")
+    result = checked(tests, "--format=json")
     (told,) = json.loads(result.stdout)["targets"]
     assert [(each["kernel"], each["config"]) for each in told["compiles"]] == [
         ("wide_only", {"XBLOCK": 64})
