@@ -8,7 +8,6 @@ marker `ascend_offline`, or one of the fixtures). The work is done in `checking.
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import threading
 from collections.abc import Generator
@@ -281,7 +280,7 @@ def _the_run(config: pytest.Config) -> Run:
             chips=[name for word in config.getoption("ascend_chip") or () for name in word.split(",") if name]
             or list(config.getini("ascend_chips")),
             hivm=bool(config.getoption("ascend_hivm") or config.getini("ascend_hivm")),
-            cache=os.path.abspath(cache) if cache else None,  # noqa: PTH100 - no other import for it
+            cache=str(Path(cache).absolute()) if cache else None,
             leaks_fail=(config.getoption("ascend_leaks") or config.getini("ascend_leaks")) == "error",
             # A pytest that a test, or a target of `check`, has started tells these.
             records=config.getoption("ascend_records") or getattr(watched, "own_file", None),

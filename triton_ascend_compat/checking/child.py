@@ -216,9 +216,8 @@ class _Process:
         of_kernel = compares = False
         for session in self.sessions:
             self.file.end(session)
-            asserts = isinstance(error, AssertionError)
             if error is not None and session.launches:
-                compares |= session.arguments.compared_by(error, asserts)
+                compares |= session.arguments.compared_by(error, isinstance(error, AssertionError))
         if self.stack is not None:
             from triton_ascend_compat.checking import going_on
 
@@ -251,9 +250,9 @@ def start() -> None:
         process = _Process(value)
     except FileNotFoundError:  # the run that this process belongs to has ended
         return
+    own_file = records_of(value)
     # The first to register is the last to be called, behind all that the target registers. Finalizers come
     # still later, and this one is the last of them: what they launch is recorded, too.
-    own_file = records_of(value)
     weakref.finalize(process, process.close)
     atexit.register(process.ends)
     sys.meta_path.append(process)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import shutil
 import sys
 import tempfile
 import threading
@@ -15,6 +14,7 @@ from typing import Any
 
 from triton_ascend_compat.checking import VARIABLE, child, going_on, jobs
 from triton_ascend_compat.offline import CompileRecord, current_session
+from triton_ascend_compat.offline.session import remove_own, set_variables
 
 
 class Elsewhere:
@@ -25,7 +25,7 @@ class Elsewhere:
         # Where `check` watches, it looks for its own file's name in the environments of processes.
         watched = Path(child.records_of(os.environ[VARIABLE])) if VARIABLE in os.environ else None
         prefix, where = (f"{watched.name}-", watched.parent) if watched else ("ascend-tests-", None)
-        self._folder = tempfile.mkdtemp(prefix=prefix, dir=where)
+        self._folder = Path(tempfile.mkdtemp(prefix=prefix, dir=where))
         self._numbers = itertools.count()
         self._pid, self._thread = os.getpid(), threading.get_ident()
         self._open: list[tuple[jobs.Job, Path]] = []
@@ -42,11 +42,11 @@ class Elsewhere:
     @contextlib.contextmanager
     def around(self, chip: str, hivm: bool) -> Iterator[None]:
         """Let processes that are started inside the block compile offline, and tell of it."""
-        file = Path(self._folder, f"{next(self._numbers)}.jsonl")
+        file = self._folder / f"{next(self._numbers)}.jsonl"
         job = jobs.Job(jobs.Target("pytest", "pytest"), chip, hivm, self._cache, self._execute)
         environment = job.environment(file)
         before = {name: os.environ.get(name) for name in (VARIABLE, "PYTHONPATH")}
-        os.environ.update({name: environment[name] for name in before})
+        set_variables({name: environment[name] for name in before})
         self._open.append((job, file))
         self._taken[job, file] = ()
         self.in_threads.clear()
@@ -54,9 +54,7 @@ class Elsewhere:
             yield
         finally:
             self._open.pop()
-            for name, value in before.items():
-                os.environ.pop(name, None)
-                os.environ.update({name: value} if value is not None else {})
+            set_variables(before)
 
     def heard(self, record: CompileRecord) -> bool:
         """Take a record of an open session; whether it is of this process, and not of a forked one."""
@@ -88,8 +86,7 @@ class Elsewhere:
 
     def end(self) -> None:
         """Remove the files, unless this is a forked process, which ends before."""
-        if os.getpid() == self._pid:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        remove_own(self._folder, self._pid)
 
     def _forked(self) -> None:
         """In a forked process, as soon as it is one; nothing can take this away."""

@@ -217,7 +217,7 @@ class Outcome:
             data["stopped_at"],
             tuple(data["went_on"]),
             tuple(data["outside"]),
-            _tally_of([data["execution"]]) if data["execution"] is not None else None,
+            tally_of([data["execution"]]) if data["execution"] is not None else None,
             data["tests_passed"],
             tuple(map(ConfigKey.from_dict, data["config_keys"])),
         )
@@ -406,7 +406,8 @@ def read(job: Job, file: Path, pid: int = -1, killed: Collection[int] = ()) -> O
         outside += [line["outside"]] if "outside" in line else []
         tests += [line["test"]] if "test" in line else []
         end = line.get("end", {})
-        begun = {key: lost for key, lost in begun.items() if key[0] != end.get("pid")}
+        if end:  # what it had begun then was no compile that it died of
+            begun = {key: lost for key, lost in begun.items() if key[0] != end["pid"]}
         compares |= end.get("compares", False)
         if end.get("of_kernel"):
             records = _unawaited(records, end["pid"])
@@ -420,7 +421,7 @@ def read(job: Job, file: Path, pid: int = -1, killed: Collection[int] = ()) -> O
             continue
         records.append(lost)
         stopped_at = lost.location if lost.pid == pid and job.target.kind != "pytest" else stopped_at
-    tally = _tally_of(tallies) if job.execute else None
+    tally = tally_of(tallies) if job.execute else None
     if tests:
         own = list(dict.fromkeys(tests))  # workers of xdist import the same
         failure = f"{len(own)} failed for a reason of their own: {own[0]}"
@@ -458,7 +459,8 @@ def _unawaited(records: list[CompileRecord], pid: int) -> list[CompileRecord]:
     return [dataclasses.replace(each, awaited=False) if each is last else each for each in records]
 
 
-def _tally_of(told: list[Any]) -> Tally:
+def tally_of(told: Iterable[Mapping[str, Any]]) -> Tally:
+    """The sum of tallies, each as its `as_dict` gave it."""
     tally = Tally()
     for each in told:
         tally.add(each)

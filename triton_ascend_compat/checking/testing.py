@@ -151,11 +151,10 @@ class Run:
     def _news(self, session: Session, elsewhere: jobs.Outcome, failing: list[CompileRecord]) -> list[str]:
         """Why a test fails though it may have passed, without what it was told before."""
         records, keys = [*session.records, *elsewhere.records], [*session.config_keys, *elsewhere.config_keys]
-        ended = [r for r in failing if r.tuning is None or r.tuning in session.raised]
-        swallowed = [r for r in failing if r not in ended]
-        lost = judging.failing(elsewhere.records, self._tuner_failures)
-        alone = [r for r in lost if not r.awaited or r.tuning is not None]
-        alone += [r for r in self._elsewhere.in_threads if any(r is each for each in ended)]
+        swallowed = [r for r in failing if r.tuning is not None and r.tuning not in session.raised]
+        ended = {id(r) for r in failing} - {id(r) for r in swallowed}
+        alone = self._alone(elsewhere.records)
+        alone += [r for r in self._elsewhere.in_threads if id(r) in ended]
         told = []
         for title, found in (
             ("misplaced compile options", _leaks(records, keys) if self._leaks_fail else []),
@@ -211,9 +210,14 @@ class Run:
         for record in late:
             if self._file is not None:
                 self._file.add(record)
-        lost = judging.failing(late, self._tuner_failures)
-        self._late += [_failure(r) for r in lost if not r.awaited or r.tuning is not None]
+        self._late += map(_failure, self._alone(late))
         return self._late
+
+    def _alone(self, records: Iterable[CompileRecord]) -> list[CompileRecord]:
+        """Those of other processes that count as failures and for whose errors nothing waits; what a tuner
+        waits for counts by its own rule."""
+        failing = judging.failing(records, self._tuner_failures)
+        return [record for record in failing if not record.awaited or record.tuning is not None]
 
     def add(self, told: dict[str, Any]) -> None:
         """Take what another process saw."""
@@ -296,10 +300,8 @@ def _usage_errors() -> Iterator[None]:
 
 def _tally(session: Session, elsewhere: jobs.Outcome) -> Tally:
     """What became of the launches of a test, and of its processes."""
-    tally = Tally()
-    for one in (session.executor.tally if session.executor is not None else None, elsewhere.tally):
-        tally.add((one or Tally()).as_dict())
-    return tally
+    own = session.executor.tally if session.executor is not None else None
+    return jobs.tally_of(one.as_dict() for one in (own, elsewhere.tally) if one is not None)
 
 
 def _compares_results(call: pytest.CallInfo[None], session: Session) -> bool:

@@ -231,17 +231,13 @@ class _State:
             )
             if tools is not None:
                 wanted["PATH"] = hivm.search_path(self.folder(), tools, self.before["PATH"] or os.defpath)
-        for name, value in wanted.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        set_variables(wanted)
 
     def folder(self) -> Path:
         """The folder with the stand-ins for hivmc, made for the first session that needs it."""
         if self.stand_ins is None:
             self.stand_ins = Path(tempfile.mkdtemp(prefix="ascend-offline-"))
-            self.undo.callback(_remove, self.stand_ins, os.getpid())
+            self.undo.callback(remove_own, self.stand_ins, os.getpid())
             hivm.write_stand_ins(self.stand_ins)
         return self.stand_ins
 
@@ -252,8 +248,18 @@ class _State:
             session.lock = threading.Lock()
 
 
-def _remove(folder: Path, owner: int) -> None:
-    if os.getpid() == owner:  # and no forked child of it
+def set_variables(values: Mapping[str, str | None]) -> None:
+    """Set these variables of the environment; take away those whose value is None."""
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def remove_own(folder: Path, owner: int) -> None:
+    """Remove a folder in the process that made it, and in no forked child of that."""
+    if os.getpid() == owner:
         shutil.rmtree(folder, ignore_errors=True)
 
 
