@@ -124,7 +124,11 @@ def browse(address: str, folder: Path, *arguments: str) -> str:
     quiet = ("disable-gpu", "disable-quic", "no-first-run", "disable-background-networking", "disable-sync")
     flags = [f"--{flag}" for flag in ("headless", "no-sandbox", *quiet, "disable-component-update")]
     command = [str(BROWSER), *flags, f"--user-data-dir={folder / 'browser'}", *arguments, address]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=True).stdout
+    home = {name: str(folder / "home") for name in ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")}
+    done = subprocess.run(
+        command, env={**os.environ, **home}, capture_output=True, text=True, timeout=100, check=True
+    )
+    return done.stdout
 
 
 def test_it_shows_everything_and_loads_nothing(address: str, folder: Path) -> None:
